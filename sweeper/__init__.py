@@ -1,0 +1,1 @@
+"""Controlled hyperparameter sweeps for language-model fine-tuning."""

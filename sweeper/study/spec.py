@@ -1,0 +1,79 @@
+"""What one attempt is told: everything the child process needs, and nothing else.
+
+A spec refers to `prepared/` only, never to a file that a user's records came from.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Literal
+
+from sweeper.options import NonNegative, Options, Positive
+from sweeper.training.options import (
+    EvaluationOptions,
+    LoraOptions,
+    ModelOptions,
+    TrainingOptions,
+)
+from sweeper.training.stopping import StopOptions
+
+
+class PlannedExposure(Options):
+    """What a cell reads, known before the first trial and checked after the last.
+
+    Attributes:
+        records: Records read, an epoch's repetition counted again.
+        target_tokens: Supervised tokens read; equals the budget.
+        input_tokens: All tokens of those records, padding left out.
+        windows: Planned windows, which is the largest possible number of updates.
+        record_digest: Rolling SHA-256 after the last window, hexadecimal.
+    """
+
+    records: Positive
+    target_tokens: Positive
+    input_tokens: Positive
+    windows: Positive
+    last_window_target_tokens: Positive
+    record_digest: str
+
+
+class TrialSpec(Options):
+    """One attempt at one cell, resolved.
+
+    Attributes:
+        cell: `arm/seed`, for instance `double/2`.
+        attempt: From 1.
+        prepared: Absolute path of the prepared data.
+        model: The base model; `path` is absolute, or a hub id.
+        training: With the arm's `learning_rate`.
+        threads: Threads torch may use.
+    """
+
+    study: str
+    fingerprint: str
+    cell: str
+    arm: str
+    seed: int
+    attempt: Positive
+    prepared: str
+    model: ModelOptions
+    tune: Literal["lora", "full"]
+    lora: LoraOptions | None
+    training: TrainingOptions
+    budget_target_tokens: Positive
+    planned: PlannedExposure
+    evaluation: EvaluationOptions
+    stop: StopOptions
+    micro_batch: Positive
+    deterministic: bool = True
+    threads: Positive = 1
+    fencing_number: NonNegative = 0
+
+    @classmethod
+    def read(cls, file: Path) -> TrialSpec:
+        """Returns the spec that `to_json` wrote into `file`."""
+        return cls.model_validate_json(file.read_bytes())
+
+    def to_json(self) -> str:
+        """Returns the spec as readable JSON that `read` takes back unchanged."""
+        return self.model_dump_json(indent=1)

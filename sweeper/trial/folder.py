@@ -1,0 +1,48 @@
+"""The folder of one attempt: every path in it comes from here."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+
+
+@dataclass(frozen=True, slots=True)
+class AttemptFolder:
+    """What the child reads and writes, and what its supervisor adds."""
+
+    path: Path
+
+    @property
+    def spec(self) -> Path:
+        """What to do; written before the child starts."""
+        return self.path / "spec.json"
+
+    @property
+    def events(self) -> Path:
+        """One line per fact, appended by the child alone."""
+        return self.path / "events.jsonl"
+
+    @property
+    def stdout(self) -> Path:
+        """The child's standard output."""
+        return self.path / "stdout.log"
+
+    @property
+    def stderr(self) -> Path:
+        """The child's standard error: the log for people."""
+        return self.path / "stderr.log"
+
+    @property
+    def supervision(self) -> Path:
+        """How the child ended as its supervisor saw it; appears whole, at the end."""
+        return self.path / "supervision.json"
+
+    @property
+    def heartbeat(self) -> Path:
+        """Rewritten by the supervisor while the child lives."""
+        return self.path / "heartbeat.json"
+
+    @property
+    def adapter(self) -> Path:
+        """The final adapter, or the final model of a full fine-tuning; appears whole."""
+        return self.path / "adapter"
