@@ -1,0 +1,127 @@
+"""Whether the rates that were compared enclose the best one. For studies of the rate only."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from enum import StrEnum
+
+from sweeper.selection.differences import ALPHA, FEWEST_PAIRS_FOR_A_CLAIM
+from sweeper.selection.evidence import BASELINE, Arm, StudyEvidence, StudyKind
+from sweeper.selection.statistics import finite, has_zero_spread, mean, paired_t_p, vertex_log2
+
+
+class BoundaryKind(StrEnum):
+    """Where the best arm lies among the rates compared."""
+
+    BRACKETED = "bracketed"
+    EDGE_OF_STABILITY = "edge_of_stability"
+    EDGE = "edge"
+    FLAT = "flat"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Boundary:
+    """Where the best arm lies.
+
+    Attributes:
+        best: The eligible arm with the lowest mean loss.
+        vertex_log2: Where a parabola through half, baseline and double is lowest, in doublings of
+            the baseline's rate: descriptive, never a recommendation. None where there is none.
+    """
+
+    kind: BoundaryKind
+    best: str
+    sentence: str
+    vertex_log2: float | None
+
+
+def judge_boundary(study: StudyEvidence, eligible: frozenset[str]) -> Boundary | None:
+    """Returns where the best eligible arm lies; None while the study is open or without one."""
+    if study.kind is not StudyKind.RATE or study.is_pending:
+        return None
+    ordered = sorted(study.arms, key=_rate)
+    candidates = [arm for arm in ordered if arm.name in eligible]
+    if not candidates:
+        return None
+    best = min(candidates, key=lambda arm: mean(_losses(study, arm)))
+    kind = _kind(study, ordered, candidates, best)
+    return Boundary(
+        kind=kind,
+        best=best.name,
+        sentence=_sentence(kind, best.name),
+        vertex_log2=_vertex(study, candidates),
+    )
+
+
+def _kind(
+    study: StudyEvidence, ordered: Sequence[Arm], candidates: Sequence[Arm], best: Arm
+) -> BoundaryKind:
+    place = ordered.index(best)
+    below, above = ordered[:place][-1:], ordered[place + 1 :][:1]
+    if below and above and all(_is_beaten(study, arm, best) for arm in (*below, *above)):
+        return BoundaryKind.BRACKETED
+    if best is candidates[-1] and any(_failed(study, arm) for arm in above):
+        return BoundaryKind.EDGE_OF_STABILITY
+    if best in (candidates[0], candidates[-1]):
+        return BoundaryKind.EDGE
+    return BoundaryKind.FLAT
+
+
+def _is_beaten(study: StudyEvidence, neighbour: Arm, best: Arm) -> bool:
+    """Unstable, or higher than the best arm by a paired test that counts the whole family."""
+    if _failed(study, neighbour):
+        return True
+    pairs = [
+        (mine.endpoint, theirs.endpoint)
+        for mine, theirs in zip(
+            study.cells_of(neighbour.name), study.cells_of(best.name), strict=True
+        )
+        if mine.endpoint is not None and theirs.endpoint is not None
+    ]
+    differences = [mine - theirs for mine, theirs in pairs]
+    magnitude = max((abs(mine) for mine, _ in pairs), default=0.0)
+    alike = has_zero_spread(differences, magnitude=magnitude)
+    p = paired_t_p(differences)
+    if p is None or alike or len(pairs) < FEWEST_PAIRS_FOR_A_CLAIM:
+        return False
+    return mean(differences) > 0 and p * len(study.rivals) <= ALPHA
+
+
+def _failed(study: StudyEvidence, arm: Arm) -> bool:
+    return any(cell.is_stopped for cell in study.cells_of(arm.name))
+
+
+def _losses(study: StudyEvidence, arm: Arm) -> tuple[float, ...]:
+    return finite(cell.endpoint for cell in study.cells_of(arm.name))
+
+
+def _rate(arm: Arm) -> float:
+    assert arm.number is not None
+    return arm.number
+
+
+def _vertex(study: StudyEvidence, candidates: Sequence[Arm]) -> float | None:
+    centre = _rate(study.baseline)
+    means = [
+        mean(_losses(study, arm))
+        for factor in (0.5, 1.0, 2.0)
+        for arm in candidates
+        if math.isclose(_rate(arm), factor * centre)
+    ]
+    return vertex_log2(*means) if len(means) == 3 else None
+
+
+def _sentence(kind: BoundaryKind, best: str) -> str:
+    words = {
+        BoundaryKind.BRACKETED: f"The rates on both sides of {best} are reliably worse or "
+        "unstable: the range is bracketed.",
+        BoundaryKind.EDGE_OF_STABILITY: f"{best} has the highest rate that did not fail; the "
+        "range is not bracketed. Warm-up or clipping would be a study of its own.",
+        BoundaryKind.EDGE: f"{best} is at the edge of the rates that can be chosen: the optimum "
+        "may lie beyond; the range is not bracketed.",
+        BoundaryKind.FLAT: f"The loss is flat within noise around {best}: no rate is shown to be "
+        f"best, so {BASELINE} stays.",
+    }
+    return words[kind]

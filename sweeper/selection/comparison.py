@@ -1,0 +1,112 @@
+"""The whole comparison of a study, from its evidence to the answer."""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass
+from enum import StrEnum
+
+from sweeper.selection.answer import Answer, answer_question
+from sweeper.selection.arm_comparison import ArmComparison, compare_arms
+from sweeper.selection.boundary import Boundary, judge_boundary
+from sweeper.selection.choice import Choice, choose
+from sweeper.selection.evidence import BASELINE, QuestionKind, StudyEvidence, StudyKind
+from sweeper.selection.gates import baseline_breaks
+from sweeper.selection.statistics import finite, lr_sensitivity, mean
+from sweeper.selection.summaries import ArmSummary, start_of, summarise
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Comparison:
+    """What a study shows; losses and differences are in nats per target token.
+
+    Attributes:
+        is_partial: Whether trials are still missing, so that nothing is final.
+        arms: Every arm but the baseline, in declared order.
+        boundary: Where the best rate lies; None for other factors and while trials are missing.
+        lr_sensitivity: Mean excess over the best arm's capped loss; not comparable with values
+            published for wider ranges. None for other factors and while trials are missing.
+    """
+
+    question: QuestionKind
+    question_text: str
+    kind: StudyKind
+    factor: str
+    seeds: tuple[int, ...]
+    smallest_difference: float
+    retention_margin: float
+    is_partial: bool
+    baseline: ArmSummary
+    arms: tuple[ArmComparison, ...]
+    answer: Answer
+    choice: Choice
+    boundary: Boundary | None
+    lr_sensitivity: float | None
+
+    def to_json(self) -> dict[str, object]:
+        """Returns plain dicts, lists, numbers and text; None where a number is unknown."""
+        return _fields(self)
+
+
+def compare(study: StudyEvidence) -> Comparison:
+    """Returns the comparison of the study's arms with its baseline."""
+    baseline = summarise(study, BASELINE)
+    arms = compare_arms(study)
+    boundary = judge_boundary(study, _eligible(study, baseline, arms))
+    choice = choose(study, baseline, arms, boundary)
+    return Comparison(
+        question=study.question,
+        question_text=study.question_text,
+        kind=study.kind,
+        factor=study.factor,
+        seeds=study.seeds,
+        smallest_difference=study.smallest_difference,
+        retention_margin=study.retention_margin,
+        is_partial=study.is_pending,
+        baseline=baseline,
+        arms=arms,
+        answer=answer_question(study, arms, choice),
+        choice=choice,
+        boundary=boundary,
+        lr_sensitivity=_sensitivity(study, [baseline, *(arm.summary for arm in arms)]),
+    )
+
+
+def _eligible(
+    study: StudyEvidence, baseline: ArmSummary, arms: tuple[ArmComparison, ...]
+) -> frozenset[str]:
+    complete = baseline.n_completed == baseline.n_planned
+    own = {BASELINE} if complete and not baseline_breaks(study) else set()
+    return frozenset({arm.arm for arm in arms if arm.is_eligible} | own)
+
+
+def _sensitivity(study: StudyEvidence, summaries: list[ArmSummary]) -> float | None:
+    if study.kind is not StudyKind.RATE or any(each.n_missing for each in summaries):
+        return None
+    means = finite(each.capped_mean for each in summaries)
+    starts = finite(start_of(study, cell) for cell in study.cells_of(BASELINE))
+    if len(means) < len(summaries) or len(starts) < len(study.seeds):
+        return None
+    return lr_sensitivity(means, mean(starts))
+
+
+def _fields(value: object) -> dict[str, object]:
+    assert dataclasses.is_dataclass(value)
+    names = [field.name for field in dataclasses.fields(value)]
+    return {name: _plain(getattr(value, name)) for name in names}
+
+
+def _plain(value: object) -> object:
+    if isinstance(value, StrEnum):
+        return value.value
+    if isinstance(value, float):
+        return value if math.isfinite(value) else None
+    if isinstance(value, tuple):
+        return [_plain(each) for each in value]
+    if isinstance(value, Mapping):
+        return {str(key): _plain(each) for key, each in value.items()}
+    if dataclasses.is_dataclass(value):
+        return _fields(value)
+    return value
