@@ -1,0 +1,208 @@
+"""Who owns a cell: one owner at a time, and every change of owner has a number.
+
+A claim takes a free cell, gives it the next fencing number and opens its next attempt, in one
+transaction. The update is conditional on the cell still being free, so two processes that saw
+the same free cell cannot both get it, whatever isolation the database offers.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+
+from sqlalchemy import ColumnElement, Connection, and_, insert, select, update
+
+from sweeper.store.engine import DatabaseTime
+from sweeper.store.status import CellStatus
+from sweeper.store.tables import ATTEMPT, CELL
+from sweeper.study.folder import StudyFolder
+
+LEASE_SECONDS = 300.0
+"""How long a claim holds without being renewed, by the database's clock."""
+
+IS_FREE: ColumnElement[bool] = and_(
+    CELL.c.status == CellStatus.WAITING.value, CELL.c.owner.is_(None)
+)
+"""The condition under which a cell may be taken."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Process:
+    """One process, told from a later one with the same number by when it started.
+
+    Attributes:
+        started_at: `repr` of its start time as the system gives it.
+    """
+
+    pid: int
+    started_at: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Owner:
+    """Who claims cells: a worker's name and the coordinator process it lives in."""
+
+    worker: str
+    host: str
+    pid: int
+    started_at: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Claim:
+    """The right to run one attempt at one cell, until somebody takes the cell over.
+
+    Attributes:
+        cell: `arm/seed`.
+        attempt: From 1 in each cell.
+        fencing_number: Grows with every change of owner; writes of an older one are refused.
+        folder: The attempt's folder, relative to the study's.
+    """
+
+    cell: str
+    arm: str
+    seed: int
+    attempt: int
+    fencing_number: int
+    owner: Owner
+    slot: str
+    folder: str
+
+
+def claim(
+    connection: Connection,
+    owner: Owner,
+    slot: str,
+    *,
+    cell: str | None,
+    reverse: bool,
+    lease_seconds: float,
+) -> Claim | None:
+    """Takes the first free cell in plan order, or the given one; None if there is none."""
+    while (free := next_free(connection, cell=cell, reverse=reverse)) is not None:
+        claimed = take(connection, free, owner, slot, lease_seconds=lease_seconds)
+        if claimed is not None:
+            return claimed
+    return None
+
+
+def next_free(connection: Connection, *, cell: str | None, reverse: bool) -> str | None:
+    """Returns the first free cell in plan order, or the given one if it is free."""
+    order = CELL.c.position.desc() if reverse else CELL.c.position
+    query = select(CELL.c.cell).where(IS_FREE).order_by(order).limit(1)
+    if cell is not None:
+        query = query.where(CELL.c.cell == cell)
+    return connection.execute(query).scalar_one_or_none()
+
+
+def take(
+    connection: Connection,
+    cell: str,
+    owner: Owner,
+    slot: str,
+    *,
+    lease_seconds: float = LEASE_SECONDS,
+    free: ColumnElement[bool] = IS_FREE,
+) -> Claim | None:
+    """Takes the cell if it is free, and opens its next attempt; None if it is not.
+
+    Args:
+        free: What must hold for the cell at the moment of the update.
+    """
+    taken = connection.execute(
+        update(CELL)
+        .where(CELL.c.cell == cell, free)
+        .values(
+            status=CellStatus.RUNNING.value,
+            owner=CELL.c.attempts + 1,
+            attempts=CELL.c.attempts + 1,
+            fencing_number=CELL.c.fencing_number + 1,
+        )
+    )
+    if taken.rowcount == 0:
+        return None
+    claim = _read_claim(connection, cell, owner, slot)
+    _open_attempt(connection, claim, lease_seconds)
+    return claim
+
+
+def renew(connection: Connection, claim: Claim, *, lease_seconds: float) -> bool:
+    """Extends the lease from now; False, and nothing changes, once the cell is not ours."""
+    if not is_ours(connection, claim):
+        return False
+    connection.execute(
+        update(ATTEMPT)
+        .where(is_attempt(claim))
+        .values(lease_expires_at=DatabaseTime(lease_seconds))
+    )
+    return True
+
+
+def record_processes(
+    connection: Connection, claim: Claim, *, supervisor: Process | None, child: Process | None
+) -> None:
+    """Records the processes that are given."""
+    values: dict[str, object] = {}
+    for name, process in (("supervisor", supervisor), ("child", child)):
+        if process is not None:
+            values |= {f"{name}_pid": process.pid, f"{name}_started_at": process.started_at}
+    if values:
+        connection.execute(update(ATTEMPT).where(is_attempt(claim)).values(**values))
+
+
+def is_ours(connection: Connection, claim: Claim) -> bool:
+    """Whether the claim still holds; the cell's row stays locked until the transaction ends."""
+    query = select(CELL.c.cell).where(holds(claim)).with_for_update()
+    return connection.execute(query).one_or_none() is not None
+
+
+def holds(claim: Claim) -> ColumnElement[bool]:
+    """The condition on a cell that the claim still holds it."""
+    return and_(
+        CELL.c.cell == claim.cell,
+        CELL.c.owner == claim.attempt,
+        CELL.c.fencing_number == claim.fencing_number,
+    )
+
+
+def is_attempt(claim: Claim) -> ColumnElement[bool]:
+    """The condition on an attempt that it is the claim's."""
+    return and_(ATTEMPT.c.cell == claim.cell, ATTEMPT.c.attempt == claim.attempt)
+
+
+def _read_claim(connection: Connection, cell: str, owner: Owner, slot: str) -> Claim:
+    row = connection.execute(
+        select(CELL.c.arm, CELL.c.seed, CELL.c.attempts, CELL.c.fencing_number).where(
+            CELL.c.cell == cell
+        )
+    ).one()
+    folder = StudyFolder(Path()).attempt(arm=row.arm, seed=row.seed, number=row.attempts)
+    return Claim(
+        cell=cell,
+        arm=row.arm,
+        seed=row.seed,
+        attempt=row.attempts,
+        fencing_number=row.fencing_number,
+        owner=owner,
+        slot=slot,
+        folder=folder.as_posix(),
+    )
+
+
+def _open_attempt(connection: Connection, claim: Claim, lease_seconds: float) -> None:
+    connection.execute(
+        insert(ATTEMPT).values(
+            cell=claim.cell,
+            attempt=claim.attempt,
+            fencing_number=claim.fencing_number,
+            worker=claim.owner.worker,
+            host=claim.owner.host,
+            pid=claim.owner.pid,
+            process_started_at=claim.owner.started_at,
+            slot=claim.slot,
+            folder=claim.folder,
+            claimed_at=DatabaseTime(),
+            lease_expires_at=DatabaseTime(lease_seconds),
+            last_sequence=0,
+        )
+    )

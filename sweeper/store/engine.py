@@ -1,0 +1,181 @@
+"""How the database is opened, and every statement that only one kind of database takes.
+
+SQLite hands two readers the same row before either writes, because its transactions begin
+with their first write. A hardened engine begins every transaction with the write lock.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from sqlalchemy import URL, Connection, Engine, Text, create_engine, event, literal, make_url, text
+from sqlalchemy.engine.interfaces import DBAPIConnection
+from sqlalchemy.exc import ArgumentError, DBAPIError, NoSuchModuleError, SQLAlchemyError
+from sqlalchemy.ext.compiler import compiles
+from sqlalchemy.pool import ConnectionPoolEntry
+from sqlalchemy.sql.compiler import SQLCompiler
+from sqlalchemy.sql.functions import FunctionElement
+
+from sweeper.errors import Fault, StoreError
+
+BUSY_TIMEOUT_SECONDS = 30.0
+"""How long a transaction waits for another one's write lock before it fails as busy."""
+
+_SQLITE = "sqlite"
+_KNOWN = (_SQLITE, "postgresql")
+_BUSY_SQLSTATES = frozenset({"40001", "40P01", "55P03"})
+_CREATION_LOCK = 7_305_917_460
+
+
+def open_engine(url: str, *, read_only: bool = False) -> Engine:
+    """Returns an engine on the database; on SQLite hardened, or plain for reading only.
+
+    A reading engine never takes the write lock and refuses to write. The caller disposes of it.
+
+    Raises:
+        StoreError: The URL cannot be used, its driver is missing, or the SQLite file to read
+            does not exist.
+    """
+    place = _parse(url)
+    if place.get_backend_name() == _SQLITE:
+        _check_file(place, must_exist=read_only)
+    try:
+        engine = create_engine(place, pool_pre_ping=place.get_backend_name() != _SQLITE)
+    except (ArgumentError, ImportError) as error:
+        raise _unusable(f"{type(error).__name__}: no driver for {place.drivername}") from None
+    if read_only:
+        _soften(engine)
+    else:
+        harden(engine)
+    return engine
+
+
+def harden(engine: Engine) -> None:
+    """Makes every transaction of an SQLite engine begin with the write lock, durably.
+
+    Connections get write-ahead logging, full synchronisation, foreign keys and a busy timeout;
+    those already open are closed. Safe to call again, and does nothing on other databases.
+    """
+    if engine.dialect.name != _SQLITE or event.contains(engine, "begin", _begin_immediate):
+        return
+    event.listen(engine, "connect", _prepare_writer)
+    event.listen(engine, "begin", _begin_immediate)
+    engine.dispose()
+
+
+def hold_creation_lock(connection: Connection) -> None:
+    """Lets one transaction at a time create the schema; held until the transaction ends."""
+    if connection.dialect.name != _SQLITE:  # a hardened SQLite transaction holds it already
+        connection.execute(text("SELECT pg_advisory_xact_lock(:key)"), {"key": _CREATION_LOCK})
+
+
+def is_busy(error: SQLAlchemyError) -> bool:
+    """Whether the same transaction may succeed when it is tried again."""
+    if not isinstance(error, DBAPIError):
+        return False
+    if error.connection_invalidated or getattr(error.orig, "sqlstate", None) in _BUSY_SQLSTATES:
+        return True
+    return "database is locked" in str(error.orig) or "table is locked" in str(error.orig)
+
+
+class DatabaseTime(FunctionElement[str]):
+    """The database's own clock as UTC text such as `2026-03-01T12:00:00.250Z`.
+
+    Texts of this form sort as the times they stand for. `offset_seconds` is added to the time.
+    """
+
+    name = "database_time"
+    type = Text()
+    inherit_cache = True
+
+    def __init__(self, offset_seconds: float = 0.0) -> None:
+        super().__init__(literal(float(offset_seconds)))
+
+
+@compiles(DatabaseTime, _SQLITE)
+def _sqlite_time(element: DatabaseTime, compiler: SQLCompiler, **options: object) -> str:
+    offset = compiler.process(element.clauses, **options)
+    return f"strftime('%Y-%m-%dT%H:%M:%fZ', 'now', {offset} || ' seconds')"
+
+
+@compiles(DatabaseTime, "postgresql")
+def _postgresql_time(element: DatabaseTime, compiler: SQLCompiler, **options: object) -> str:
+    offset = compiler.process(element.clauses, **options)
+    moment = f"timezone('utc', clock_timestamp() + {offset} * interval '1 second')"
+    return f'to_char({moment}, \'YYYY-MM-DD"T"HH24:MI:SS.MS"Z"\')'
+
+
+def _parse(url: str) -> URL:
+    try:
+        place = make_url(url)
+        place.get_dialect()
+    except (ArgumentError, NoSuchModuleError, ValueError, ImportError) as error:
+        # Neither the URL nor the cause is repeated: both may hold a piece of a password.
+        raise _unusable(type(error).__name__) from None
+    if place.get_backend_name() not in _KNOWN:
+        raise _unusable(place.drivername)
+    return place
+
+
+def _check_file(place: URL, *, must_exist: bool) -> None:
+    if not place.database or place.database == ":memory:":
+        raise _unusable("an SQLite database in memory, which other processes cannot see")
+    if must_exist and not Path(place.database).is_file():
+        raise StoreError(
+            Fault(
+                what="there is no study database",
+                where=place.database,
+                hint="Start the study with `sweeper run`",
+            )
+        )
+
+
+def _unusable(got: str) -> StoreError:
+    return StoreError(
+        Fault(
+            what="the database URL cannot be used",
+            got=got,
+            expected="sqlite:////folder/study.db or postgresql+psycopg://user@host/name",
+            hint="Encode special characters of a password, @ as %40 for instance",
+        )
+    )
+
+
+def _soften(engine: Engine) -> None:
+    """Makes every transaction of the engine one snapshot that locks nothing and cannot write."""
+    if engine.dialect.name == _SQLITE:
+        event.listen(engine, "connect", _prepare_reader)
+        event.listen(engine, "begin", _begin_deferred)
+    else:
+        event.listen(engine, "begin", _begin_snapshot)
+
+
+def _prepare_writer(connection: DBAPIConnection, _entry: ConnectionPoolEntry) -> None:
+    _take_over_transactions(connection)
+    connection.execute("PRAGMA journal_mode = WAL")
+    connection.execute("PRAGMA synchronous = FULL")
+    connection.execute("PRAGMA foreign_keys = ON")
+
+
+def _prepare_reader(connection: DBAPIConnection, _entry: ConnectionPoolEntry) -> None:
+    _take_over_transactions(connection)
+    connection.execute("PRAGMA query_only = ON")
+
+
+def _take_over_transactions(connection: DBAPIConnection) -> None:
+    """Stops the driver from beginning transactions by itself, which it would do too late."""
+    connection.isolation_level = None
+    timeout = int(BUSY_TIMEOUT_SECONDS * 1000)
+    connection.execute(f"PRAGMA busy_timeout = {timeout}")
+
+
+def _begin_immediate(connection: Connection) -> None:
+    connection.exec_driver_sql("BEGIN IMMEDIATE")
+
+
+def _begin_deferred(connection: Connection) -> None:
+    connection.exec_driver_sql("BEGIN")
+
+
+def _begin_snapshot(connection: Connection) -> None:
+    connection.exec_driver_sql("SET TRANSACTION ISOLATION LEVEL REPEATABLE READ READ ONLY")

@@ -1,0 +1,214 @@
+"""The study and its cells: written once, in one order, and closed when the study ends early."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Protocol
+
+from sqlalchemy import Connection, RowMapping, func, insert, select, update
+
+from sweeper.errors import Fault, StoreError, StudyConflict
+from sweeper.store.engine import DatabaseTime
+from sweeper.store.plain import storable, to_json, to_time
+from sweeper.store.status import CellStatus
+from sweeper.store.tables import CELL, STUDY
+from sweeper.store.views import create_views
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RecordedStudy:
+    """The study that a database is about.
+
+    Attributes:
+        protocol: What the fingerprint was taken of.
+        study_yaml: The study file as it was when the study began.
+        factor_key: The compared key, for instance `training.learning_rate`.
+        arms: The factor's value in each arm, in declared order.
+        created_at: By the database's clock; filled in by it.
+        ended_why: Why the study ended; None while it may go on. Filled in by `end_study`.
+        ended_at: When.
+    """
+
+    name: str
+    fingerprint: str
+    protocol: Mapping[str, object]
+    study_yaml: str
+    factor_key: str
+    arms: Mapping[str, float | str]
+    seeds: tuple[int, ...]
+    budget_target_tokens: int
+    created_at: datetime | None = None
+    ended_why: str | None = None
+    ended_at: datetime | None = None
+
+    @property
+    def factor_is_text(self) -> bool:
+        """Whether the factor's values are words, not numbers."""
+        return any(isinstance(value, str) for value in self.arms.values())
+
+
+class PlannedCell(Protocol):
+    """A cell as the plan has it."""
+
+    @property
+    def id(self) -> str:
+        """`arm/seed`."""
+
+    @property
+    def arm(self) -> str:
+        """The arm's name."""
+
+    @property
+    def seed(self) -> int:
+        """The seed."""
+
+    @property
+    def value(self) -> float | str:
+        """The factor's value."""
+
+
+def record_study(connection: Connection, study: RecordedStudy) -> None:
+    """Records the study and creates its views; the same study again changes nothing.
+
+    Raises:
+        StudyConflict: The database holds a study with another fingerprint.
+    """
+    known = read_study(connection)
+    if known is not None:
+        _check_same(known, study)
+        return
+    connection.execute(
+        insert(STUDY).values(
+            id=1,
+            name=study.name,
+            fingerprint=study.fingerprint,
+            protocol=to_json(study.protocol),
+            study_yaml=storable(study.study_yaml),
+            factor_key=study.factor_key,
+            arms=to_json(list(study.arms.items())),
+            seeds=to_json(study.seeds),
+            budget_target_tokens=study.budget_target_tokens,
+            created_at=DatabaseTime(),
+        )
+    )
+    create_views(connection, study.factor_key, is_text=study.factor_is_text)
+
+
+def read_study(connection: Connection) -> RecordedStudy | None:
+    """Returns the recorded study; None before there is one."""
+    row = connection.execute(select(STUDY)).mappings().one_or_none()
+    return None if row is None else _study(row)
+
+
+def add_cells(connection: Connection, cells: Iterable[PlannedCell]) -> None:
+    """Adds the cells that are not there yet, after those that are, in the given order.
+
+    Raises:
+        StoreError: A cell of that id is there with another value.
+    """
+    known = {row["cell"]: row for row in connection.execute(select(CELL)).mappings()}
+    last = connection.execute(select(func.max(CELL.c.position))).scalar_one()
+    new = []
+    for cell in cells:
+        values = _cell_values(cell)
+        if cell.id in known:
+            _check_same_cell(known[cell.id], values)
+        else:
+            new.append(values)
+    first = 0 if last is None else last + 1
+    rows = [row | {"position": first + index} for index, row in enumerate(new)]
+    if rows:
+        connection.execute(insert(CELL), rows)
+
+
+def link_optuna(connection: Connection, numbers: Mapping[str, int]) -> None:
+    """Records the Optuna trial number of each cell."""
+    for cell, number in numbers.items():
+        connection.execute(update(CELL).where(CELL.c.cell == cell).values(optuna_number=number))
+
+
+def end_study(connection: Connection, why: str) -> None:
+    """Records why the study ended, the latest time it did."""
+    connection.execute(update(STUDY).values(ended_why=storable(why), ended_at=DatabaseTime()))
+
+
+def close_not_run(connection: Connection, why: str) -> int:
+    """Turns cells that never started into `not_run`, ends the study; returns how many."""
+    never_started = (CELL.c.status == CellStatus.WAITING.value, CELL.c.attempts == 0)
+    closed = connection.execute(
+        update(CELL)
+        .where(*never_started)
+        .values(status=CellStatus.NOT_RUN.value, detail=storable(why))
+    )
+    end_study(connection, why)
+    return closed.rowcount
+
+
+def reopen_study(connection: Connection) -> int:
+    """Lets the study go on: its `not_run` cells wait again; returns how many."""
+    reopened = connection.execute(
+        update(CELL)
+        .where(CELL.c.status == CellStatus.NOT_RUN.value)
+        .values(status=CellStatus.WAITING.value, detail=None)
+    )
+    connection.execute(update(STUDY).values(ended_why=None, ended_at=None))
+    return reopened.rowcount
+
+
+def _check_same(known: RecordedStudy, study: RecordedStudy) -> None:
+    if known.fingerprint != study.fingerprint:
+        raise StudyConflict(
+            Fault(
+                what=f"the database holds study {known.name!r} with another fingerprint",
+                got=study.fingerprint,
+                expected=known.fingerprint,
+                hint="Give the changed study a name of its own",
+            )
+        )
+
+
+def _check_same_cell(known: RowMapping, values: Mapping[str, object]) -> None:
+    names = ("arm", "seed", "value_number", "value_text")
+    if any(known[name] != values[name] for name in names):
+        raise StoreError(
+            Fault(
+                what="a planned cell is on record with other values",
+                where=str(values["cell"]),
+                got=to_json({name: values[name] for name in names}),
+                expected=to_json({name: known[name] for name in names}),
+            )
+        )
+
+
+def _cell_values(cell: PlannedCell) -> dict[str, object]:
+    is_text = isinstance(cell.value, str)
+    return {
+        "cell": cell.id,
+        "arm": cell.arm,
+        "seed": cell.seed,
+        "value_number": None if is_text else float(cell.value),
+        "value_text": cell.value if is_text else None,
+        "status": CellStatus.WAITING.value,
+        "attempts": 0,
+        "fencing_number": 0,
+    }
+
+
+def _study(row: RowMapping) -> RecordedStudy:
+    ended_at = row["ended_at"]
+    return RecordedStudy(
+        name=row["name"],
+        fingerprint=row["fingerprint"],
+        protocol=json.loads(row["protocol"]),
+        study_yaml=row["study_yaml"],
+        factor_key=row["factor_key"],
+        arms=dict(json.loads(row["arms"])),
+        seeds=tuple(json.loads(row["seeds"])),
+        budget_target_tokens=row["budget_target_tokens"],
+        created_at=to_time(row["created_at"]),
+        ended_why=row["ended_why"],
+        ended_at=None if ended_at is None else to_time(ended_at),
+    )

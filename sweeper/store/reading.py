@@ -1,0 +1,206 @@
+"""What is on record, as plain values: rows with the views' columns, and a few typed facts."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from sqlalchemy import Connection, RowMapping, column, select, table
+
+from sweeper.errors import Fault, StoreError
+from sweeper.records import Event, Outcome, OutcomeKind, Reason, decode
+from sweeper.store.planning import RecordedStudy, read_study
+from sweeper.store.status import CellStatus
+from sweeper.store.tables import ATTEMPT, CELL, LATE_RESULT, NOTE
+from sweeper.store.views import view_queries
+
+Row = dict[str, object]
+"""A row of a view: column names in the view's order, None where a value is unknown."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CellRecord:
+    """Where one cell stands.
+
+    Attributes:
+        cell: `arm/seed`.
+        value: The factor's value.
+        outcome: None unless it has ended.
+        reason: Likewise.
+        detail: Of the outcome, or why a `not_run` cell never started.
+        attempts: How many were begun.
+    """
+
+    cell: str
+    arm: str
+    seed: int
+    value: float | str
+    status: CellStatus
+    outcome: OutcomeKind | None
+    reason: Reason | None
+    detail: str | None
+    attempts: int
+    optuna_number: int | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Start:
+    """What the latest attempt at a cell that got so far started from.
+
+    Attributes:
+        environment: As the trial reported it, by field.
+    """
+
+    cell: str
+    arm: str
+    seed: int
+    attempt: int
+    initial_digest: str
+    trainable_parameters: int
+    adapted_modules: tuple[str, ...]
+    environment: Mapping[str, str]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AttemptEvent:
+    """A fact that is neither an update nor an evaluation, with the attempt it belongs to."""
+
+    cell: str
+    attempt: int
+    event: Event
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LateResult:
+    """What an attempt claimed after its cell had been taken from it."""
+
+    cell: str
+    attempt: int
+    outcome: Outcome
+
+
+def the_study(connection: Connection) -> RecordedStudy:
+    """Returns the recorded study.
+
+    Raises:
+        StoreError: There is none yet.
+    """
+    study = read_study(connection)
+    if study is None:
+        raise StoreError(
+            Fault(
+                what="the database holds no study yet",
+                where=connection.engine.url.render_as_string(),
+                hint="Start the study with `sweeper run`",
+            )
+        )
+    return study
+
+
+def view_rows(
+    connection: Connection, view: str, *, cell: str | None, order: tuple[str, ...] = ()
+) -> list[Row]:
+    """Returns the rows of a view in plan order, then by `order`; of one cell if it is given.
+
+    Raises:
+        StoreError: There is no study yet.
+    """
+    study = the_study(connection)
+    columns = view_queries(study.factor_key, is_text=study.factor_is_text)[view].selected_columns
+    rows = table(view, *(column(c.name, c.type) for c in columns))
+    query = (
+        select(rows)
+        .join_from(rows, CELL, CELL.c.cell == rows.c.trial)
+        .order_by(CELL.c.position, *(rows.c[name] for name in order))
+    )
+    if cell is not None:
+        query = query.where(rows.c.trial == cell)
+    return [dict(row) for row in connection.execute(query).mappings()]
+
+
+def cell_records(connection: Connection) -> tuple[CellRecord, ...]:
+    """Returns every cell, in plan order."""
+    query = select(CELL).order_by(CELL.c.position)
+    return tuple(_cell_record(row) for row in connection.execute(query).mappings())
+
+
+def starts(connection: Connection) -> tuple[Start, ...]:
+    """Returns what each cell's latest attempt started from, in plan order; those that did."""
+    query = (
+        select(ATTEMPT, CELL.c.arm, CELL.c.seed)
+        .join_from(CELL, ATTEMPT, ATTEMPT.c.cell == CELL.c.cell)
+        .where(ATTEMPT.c.attempt == CELL.c.attempts, ATTEMPT.c.initial_digest.is_not(None))
+        .order_by(CELL.c.position)
+    )
+    return tuple(_start(row) for row in connection.execute(query).mappings())
+
+
+def notes(connection: Connection, *, cell: str | None) -> tuple[AttemptEvent, ...]:
+    """Returns the facts of all attempts that are no updates and no evaluations, in order."""
+    query = (
+        select(NOTE.c.cell, NOTE.c.attempt, NOTE.c.line)
+        .join_from(CELL, NOTE, NOTE.c.cell == CELL.c.cell)
+        .order_by(CELL.c.position, NOTE.c.attempt, NOTE.c.sequence)
+    )
+    if cell is not None:
+        query = query.where(NOTE.c.cell == cell)
+    return tuple(
+        AttemptEvent(cell=row.cell, attempt=row.attempt, event=decode(row.line))
+        for row in connection.execute(query)
+    )
+
+
+def late_results(connection: Connection) -> tuple[LateResult, ...]:
+    """Returns what was stored apart, in the order it came."""
+    query = select(LATE_RESULT).order_by(LATE_RESULT.c.recorded_at, LATE_RESULT.c.cell)
+    return tuple(
+        LateResult(
+            cell=row.cell,
+            attempt=row.attempt,
+            outcome=Outcome(
+                reason=Reason(row.reason), detail=row.detail, evidence=json.loads(row.evidence)
+            ),
+        )
+        for row in connection.execute(query)
+    )
+
+
+def outcome_of_attempt(connection: Connection, *, cell: str, attempt: int) -> Outcome | None:
+    """Returns how the attempt ended; None while it has not."""
+    query = select(ATTEMPT.c.reason, ATTEMPT.c.detail, ATTEMPT.c.evidence).where(
+        ATTEMPT.c.cell == cell, ATTEMPT.c.attempt == attempt
+    )
+    row = connection.execute(query).one()
+    if row.reason is None:
+        return None
+    return Outcome(reason=Reason(row.reason), detail=row.detail, evidence=json.loads(row.evidence))
+
+
+def _cell_record(row: RowMapping) -> CellRecord:
+    number, text = row["value_number"], row["value_text"]
+    return CellRecord(
+        cell=row["cell"],
+        arm=row["arm"],
+        seed=row["seed"],
+        value=number if text is None else text,
+        status=CellStatus(row["status"]),
+        outcome=None if row["outcome"] is None else OutcomeKind(row["outcome"]),
+        reason=None if row["reason"] is None else Reason(row["reason"]),
+        detail=row["detail"],
+        attempts=row["attempts"],
+        optuna_number=row["optuna_number"],
+    )
+
+
+def _start(row: RowMapping) -> Start:
+    return Start(
+        cell=row["cell"],
+        arm=row["arm"],
+        seed=row["seed"],
+        attempt=row["attempt"],
+        initial_digest=row["initial_digest"],
+        trainable_parameters=row["trainable_parameters"],
+        adapted_modules=tuple(json.loads(row["adapted_modules"])),
+        environment=json.loads(row["environment"]),
+    )

@@ -1,0 +1,269 @@
+"""The study's record: who may run which cell, what every attempt reported, how it ended."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from types import TracebackType
+from typing import Self
+
+from sweeper.records import Event, Outcome
+from sweeper.store import claims, endings, ingest, planning, reading, recovery, views
+from sweeper.store.claims import LEASE_SECONDS, Claim, Owner, Process
+from sweeper.store.database import Database
+from sweeper.store.endings import Cost
+from sweeper.store.planning import PlannedCell, RecordedStudy
+from sweeper.store.reading import AttemptEvent, CellRecord, LateResult, Row, Start
+from sweeper.store.recovery import LiveAttempt
+from sweeper.store.schema import check_schema, create_schema
+
+
+class StudyStore:
+    """One database with one study, its cells and everything their attempts reported.
+
+    Every method is one transaction, or one read of a consistent snapshot; after an error
+    nothing of it is there, so a caller may simply try again. Methods may be called from several
+    threads, and several processes may each open a store on the same database. The store owns
+    its connections: use it as a context manager, or call `close`.
+
+    Raises:
+        StoreError: From every method: the database cannot be read or written, also not after
+            waiting for other writers. A trial is not to be ended because of it.
+    """
+
+    def __init__(self, database: Database) -> None:
+        self._database = database
+
+    @classmethod
+    def create(cls, url: str) -> Self:
+        """Opens the database for writing, creating what is missing; safe to race.
+
+        Raises:
+            StoreError: It has a schema of another version, or the URL cannot be used.
+        """
+        return cls(Database.for_writing(url, create_schema))
+
+    @classmethod
+    def open(cls, url: str) -> Self:
+        """Opens a database that `create` has made, for writing.
+
+        Raises:
+            StoreError: It holds no schema, or one of another version.
+        """
+        cls.read(url).close()
+        return cls(Database.for_writing(url, check_schema))
+
+    @classmethod
+    def read(cls, url: str) -> Self:
+        """Opens the database for reading only; no writer ever waits for it.
+
+        Raises:
+            StoreError: There is no database, it holds no schema, or one of another version.
+        """
+        return cls(Database.for_reading(url, check_schema))
+
+    def close(self) -> None:
+        """Gives the connections back."""
+        self._database.close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self,
+        _kind: type[BaseException] | None,
+        _error: BaseException | None,
+        _traceback: TracebackType | None,
+    ) -> None:
+        self.close()
+
+    # The study and its cells.
+
+    def record_study(self, study: RecordedStudy) -> None:
+        """Records the study and creates its views; the same study again changes nothing.
+
+        Raises:
+            StudyConflict: The database holds a study with another fingerprint.
+        """
+        self._database.write(lambda c: planning.record_study(c, study))
+
+    def add_cells(self, cells: Iterable[PlannedCell]) -> None:
+        """Adds the cells that are not there yet, in plan order.
+
+        Raises:
+            StoreError: A cell of that id is there with another value.
+        """
+        planned = tuple(cells)
+        self._database.write(lambda c: planning.add_cells(c, planned))
+
+    def link_optuna(self, numbers: Mapping[str, int]) -> None:
+        """Records the Optuna trial number of each cell, by the cell's id."""
+        self._database.write(lambda c: planning.link_optuna(c, numbers))
+
+    def end_study(self, why: str) -> None:
+        """Records why the study ended."""
+        self._database.write(lambda c: planning.end_study(c, why))
+
+    def close_not_run(self, why: str) -> int:
+        """Ends the study early: cells that never started become `not_run`; returns how many."""
+        return self._database.write(lambda c: planning.close_not_run(c, why))
+
+    def reopen_study(self) -> int:
+        """Lets the study go on: `not_run` cells wait again; returns how many."""
+        return self._database.write(planning.reopen_study)
+
+    # Owning a cell.
+
+    def claim(
+        self,
+        owner: Owner,
+        slot: str,
+        *,
+        cell: str | None = None,
+        reverse: bool = False,
+        lease_seconds: float = LEASE_SECONDS,
+    ) -> Claim | None:
+        """Takes the first free cell in plan order, or the given one; None if there is none.
+
+        The caller owns the cell until it calls `finish`, or is declared dead.
+
+        Args:
+            reverse: From the end of the plan; for tests of the order's harmlessness.
+        """
+        return self._database.write(
+            lambda c: claims.claim(
+                c, owner, slot, cell=cell, reverse=reverse, lease_seconds=lease_seconds
+            )
+        )
+
+    def renew(self, claim: Claim, *, lease_seconds: float = LEASE_SECONDS) -> bool:
+        """Extends the claim's lease from now; False once the cell belongs to somebody else."""
+        return self._database.write(lambda c: claims.renew(c, claim, lease_seconds=lease_seconds))
+
+    def record_processes(
+        self, claim: Claim, *, supervisor: Process | None = None, child: Process | None = None
+    ) -> None:
+        """Records which processes run the attempt; what is None stays as it is."""
+        self._database.write(
+            lambda c: claims.record_processes(c, claim, supervisor=supervisor, child=child)
+        )
+
+    def live_attempts(self, *, grace_seconds: float = 0.0) -> list[LiveAttempt]:
+        """Returns the attempts that own their cells, in plan order.
+
+        Args:
+            grace_seconds: How long after its lease expired an attempt counts as overdue.
+        """
+        return self._database.read(lambda c: recovery.live_attempts(c, grace_seconds=grace_seconds))
+
+    def lose_dead(
+        self, is_dead: Callable[[Owner], bool], *, max_resumes: int
+    ) -> tuple[LiveAttempt, ...]:
+        """Ends attempts of dead owners as lost/worker_lost and frees their cells; returns them.
+
+        Ingest what they left in their folders first, and finish those that had a result.
+
+        Args:
+            is_dead: Whether the owner is proved dead; called outside any transaction.
+            max_resumes: Losses of a cell after which it ends as lost.
+        """
+        dead = [live for live in self.live_attempts() if is_dead(live.claim.owner)]
+        return self._lose(dead, why="is gone", max_resumes=max_resumes)
+
+    def lose_overdue(self, *, grace_seconds: float, max_resumes: int) -> tuple[LiveAttempt, ...]:
+        """Does the same for attempts whose lease expired more than `grace_seconds` ago."""
+        live = self.live_attempts(grace_seconds=grace_seconds)
+        why = f"did not renew its lease, which expired more than {grace_seconds:g} s ago"
+        return self._lose([a for a in live if a.overdue], why=why, max_resumes=max_resumes)
+
+    def _lose(
+        self, lost: list[LiveAttempt], *, why: str, max_resumes: int
+    ) -> tuple[LiveAttempt, ...]:
+        if not lost:
+            return ()
+        return self._database.write(
+            lambda c: recovery.lose(c, lost, why=why, max_resumes=max_resumes)
+        )
+
+    # What an attempt reports.
+
+    def ingest(self, claim: Claim, events: Iterable[Event]) -> int:
+        """Stores events that are not stored yet; returns the last sequence number on record.
+
+        Events of an attempt that lost its cell are its history, and are stored too.
+
+        Raises:
+            StoreError: A sequence number is missing before one of the events.
+        """
+        batch = tuple(events)
+        return self._database.write(lambda c: ingest.store_events(c, claim, batch))
+
+    def finish(
+        self, claim: Claim, outcome: Outcome, *, max_resumes: int, cost: Cost | None = None
+    ) -> bool:
+        """Ends the attempt and its cell, or leaves the cell open where it may be resumed.
+
+        True if the record says that the attempt ended for this reason, now or before. False if
+        the cell was taken over or the attempt had ended otherwise: then the result is kept
+        among the late ones, and counts for nothing.
+
+        Args:
+            max_resumes: Losses of a cell after which it ends as lost.
+        """
+        return self._database.write(
+            lambda c: endings.finish(c, claim, outcome, cost or Cost(), max_resumes=max_resumes)
+        )
+
+    # Reading.
+
+    def study(self) -> RecordedStudy:
+        """Returns the recorded study.
+
+        Raises:
+            StoreError: There is none yet.
+        """
+        return self._database.read(reading.the_study)
+
+    def find_study(self) -> RecordedStudy | None:
+        """Returns the recorded study, or None before there is one."""
+        return self._database.read(planning.read_study)
+
+    def cells(self) -> tuple[CellRecord, ...]:
+        """Returns where every cell stands, in plan order."""
+        return self._database.read(reading.cell_records)
+
+    def starts(self) -> tuple[Start, ...]:
+        """Returns what each cell's latest attempt started from, where it got so far."""
+        return self._database.read(reading.starts)
+
+    def notes(self, cell: str | None = None) -> tuple[AttemptEvent, ...]:
+        """Returns all attempts' facts that are neither updates nor evaluations, in order."""
+        return self._database.read(lambda c: reading.notes(c, cell=cell))
+
+    def late_results(self) -> tuple[LateResult, ...]:
+        """Returns the results that came too late to count."""
+        return self._database.read(reading.late_results)
+
+    def outcome(self, claim: Claim) -> Outcome | None:
+        """Returns how the claim's attempt ended; None while it has not."""
+        return self._database.read(
+            lambda c: reading.outcome_of_attempt(c, cell=claim.cell, attempt=claim.attempt)
+        )
+
+    def trials(self) -> list[Row]:
+        """Returns the rows of `sweeper_trials`, in plan order."""
+        return self._rows(views.TRIALS, None)
+
+    def updates(self, cell: str | None = None) -> list[Row]:
+        """Returns the rows of `sweeper_updates` in plan order, window by window."""
+        return self._rows(views.UPDATES, cell, "sequence")
+
+    def evaluations(self, cell: str | None = None) -> list[Row]:
+        """Returns the rows of `sweeper_evaluations` in plan order, as they were made."""
+        return self._rows(views.EVALUATIONS, cell, "sequence")
+
+    def attempts(self, cell: str | None = None) -> list[Row]:
+        """Returns the rows of `sweeper_attempts` in plan order, the first attempt first."""
+        return self._rows(views.ATTEMPTS, cell, "attempt")
+
+    def _rows(self, view: str, cell: str | None, *order: str) -> list[Row]:
+        return self._database.read(lambda c: reading.view_rows(c, view, cell=cell, order=order))

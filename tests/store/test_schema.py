@@ -1,0 +1,75 @@
+"""The schema is created once, whoever comes first; another version is refused."""
+
+from __future__ import annotations
+
+import sqlite3
+
+import pytest
+from sqlalchemy.dialects import postgresql
+from sqlalchemy.schema import CreateTable
+
+from sweeper.errors import StoreError
+from sweeper.store.store import StudyStore
+from sweeper.store.tables import METADATA
+
+
+def change(database, statement):
+    connection = sqlite3.connect(database)
+    connection.execute(statement)
+    connection.commit()
+    connection.close()
+
+
+def test_sixteen_processes_may_open_a_fresh_database_at_once(
+    url, database, start_children, run_together
+):
+    answers = run_together(start_children(16, "create_store.py", url))
+
+    assert answers == ["None"] * 16
+    connection = sqlite3.connect(database)
+    assert connection.execute("SELECT id, version FROM sweeper_schema").fetchall() == [(1, 1)]
+    connection.close()
+
+
+@pytest.mark.parametrize("open_store", [StudyStore.create, StudyStore.open, StudyStore.read])
+def test_a_newer_schema_is_refused_and_both_versions_are_named(store, url, database, open_store):
+    change(database, "UPDATE sweeper_schema SET version = 2")
+
+    with pytest.raises(StoreError, match=r"got version 2; expected version 1.*newer sweeper"):
+        open_store(url)
+
+
+def test_an_older_schema_is_refused_too(store, url, database):
+    change(database, "UPDATE sweeper_schema SET version = 0")
+
+    with pytest.raises(StoreError, match=r"got version 0; expected version 1.*older sweeper"):
+        StudyStore.open(url)
+
+
+@pytest.mark.parametrize("open_store", [StudyStore.open, StudyStore.read])
+def test_a_database_of_something_else_is_not_opened_as_a_study(url, database, open_store):
+    change(database, "CREATE TABLE other (x INTEGER)")
+
+    with pytest.raises(StoreError, match="holds no study of sweeper"):
+        open_store(url)
+
+
+@pytest.mark.parametrize("open_store", [StudyStore.open, StudyStore.read])
+def test_a_file_that_is_no_database_is_refused(url, database, open_store):
+    database.write_bytes(b"not a database, but long enough to be looked at" * 100)
+
+    with pytest.raises(StoreError, match="file is not a database"):
+        open_store(url)
+
+
+def test_creating_again_keeps_what_is_there(store, url):
+    with StudyStore.create(url) as again:
+        assert again.cells() == store.cells()
+
+
+@pytest.mark.parametrize("table", METADATA.sorted_tables, ids=lambda table: table.name)
+def test_every_table_can_be_written_for_postgresql(table):
+    statement = str(CreateTable(table).compile(dialect=postgresql.dialect()))
+
+    assert f"CREATE TABLE {table.name}" in statement
+    assert "DATETIME" not in statement
