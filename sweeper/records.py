@@ -139,12 +139,14 @@ class Started:
         trainable_parameters: Number of trainable scalars.
         adapted_modules: Names of the modules an adapter was put on; empty for full tuning.
         environment: Device model, library versions, threads and the like, by field name.
+        configuration: What the trial was told to do, by dotted key, values as JSON.
     """
 
     initial_digest: str
     trainable_parameters: int
     adapted_modules: tuple[str, ...]
     environment: Mapping[str, str]
+    configuration: Mapping[str, str] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

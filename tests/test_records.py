@@ -75,6 +75,7 @@ RECORDS = [
         trainable_parameters=10,
         adapted_modules=("q_proj", "v_proj"),
         environment={"torch": "2.13.0"},
+        configuration={"training.learning_rate": "0.0002"},
     ),
     PhaseBegun(phase=Phase.EVALUATING),
     update(),

@@ -98,6 +98,7 @@ def _attempt_facts(claim: Claim, events: list[Event]) -> dict[str, object]:
                 facts["trainable_parameters"] = started.trainable_parameters
                 facts["adapted_modules"] = to_json(started.adapted_modules)
                 facts["environment"] = to_json(started.environment)
+                facts["configuration"] = to_json(started.configuration)
             case Artifact() as artifact:
                 facts["adapter_path"] = str(PurePosixPath(claim.folder, artifact.path))
                 facts["adapter_sha256"] = artifact.sha256

@@ -50,6 +50,7 @@ class Start:
 
     Attributes:
         environment: As the trial reported it, by field.
+        configuration: What the trial was told, by dotted key, values as JSON.
     """
 
     cell: str
@@ -60,6 +61,7 @@ class Start:
     trainable_parameters: int
     adapted_modules: tuple[str, ...]
     environment: Mapping[str, str]
+    configuration: Mapping[str, str]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -203,4 +205,5 @@ def _start(row: RowMapping) -> Start:
         trainable_parameters=row["trainable_parameters"],
         adapted_modules=tuple(json.loads(row["adapted_modules"])),
         environment=json.loads(row["environment"]),
+        configuration=json.loads(row["configuration"]),
     )

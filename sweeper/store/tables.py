@@ -98,6 +98,7 @@ ATTEMPT = Table(
     Column("trainable_parameters", BigInteger),
     Column("adapted_modules", Text),
     Column("environment", Text),
+    Column("configuration", Text),
     Column("adapter_path", Text),
     Column("adapter_sha256", Text),
     Column("ended_at", Text),

@@ -117,6 +117,7 @@ ATTEMPT_COLUMNS = [
     "trainable_parameters",
     "adapted_modules",
     "environment",
+    "configuration",
     "adapter_path",
     "adapter_sha256",
     "ended_at",

@@ -1,0 +1,20 @@
+"""Lines about work that takes a while, on standard error."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+
+from sweeper.cli.output import console
+
+
+@contextmanager
+def telling() -> Iterator[Callable[[str], None]]:
+    """Yields a function that shows one line: in place on a terminal, one below another off it."""
+    screen = console(sys.stderr)
+    if not screen.is_terminal:
+        yield lambda line: screen.print(line, markup=False)
+        return
+    with screen.status("") as status:
+        yield lambda line: status.update(line.replace("[", r"\["))

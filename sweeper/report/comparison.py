@@ -1,0 +1,149 @@
+"""Turns what the store recorded into the evidence that `selection` judges."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Mapping, Sequence
+from itertools import accumulate
+from pathlib import Path
+
+from sweeper.records import Reason
+from sweeper.report.recorded import recorded_settings, run_folder
+from sweeper.selection.comparison import Comparison
+from sweeper.selection.comparison import compare as judge
+from sweeper.selection.evidence import (
+    Arm,
+    CellEvidence,
+    EvaluationSet,
+    QuestionKind,
+    StudyEvidence,
+    StudyKind,
+    TrialPrecision,
+)
+from sweeper.store.reading import Row, Start
+from sweeper.store.store import StudyStore
+from sweeper.study.schema import Study
+
+
+def compare(study: str | Path) -> Comparison:
+    """Returns what the recorded study shows so far.
+
+    Args:
+        study: A study file or its run folder.
+
+    Raises:
+        NotFound: There is no such study, or it has not begun.
+    """
+    folder = run_folder(study)
+    with StudyStore.read(folder.database_url) as store:
+        return judge(evidence(store, recorded_settings(folder)))
+
+
+def evidence(store: StudyStore, study: Study) -> StudyEvidence:
+    """Returns the recorded study as values: its agreed rules and one entry per cell."""
+    recorded = store.study()
+    starts = {start.cell: start for start in store.starts()}
+    return StudyEvidence(
+        question=QuestionKind(study.question.kind),
+        question_text=study.question.text,
+        kind=StudyKind.RATE,
+        factor=recorded.factor_key,
+        arms=tuple(Arm(name=name, value=value) for name, value in recorded.arms.items()),
+        seeds=recorded.seeds,
+        cells=_cells(store, starts, planned=recorded.budget_target_tokens),
+        smallest_difference=study.selection.smallest_difference,
+        retention_margin=study.selection.retention_margin,
+        precision=_precision(starts),
+        precision_tolerance=study.selection.precision_tolerance,
+        has_retention=study.data.retention is not None,
+        closed=False,  # what closes a study, a frozen choice, is not built yet
+    )
+
+
+def _precision(starts: Mapping[str, Start]) -> TrialPrecision:
+    """The loosest precision of any trial: gates on losses are as strict as it allows."""
+    found = {start.environment.get("precision") for start in starts.values()}
+    loose = TrialPrecision.BFLOAT16.value in found
+    return TrialPrecision.BFLOAT16 if loose else TrialPrecision.FLOAT32
+
+
+def _cells(
+    store: StudyStore, starts: Mapping[str, Start], *, planned: int
+) -> tuple[CellEvidence, ...]:
+    updates = _by_trial(store.updates())
+    evaluations = _by_trial(store.evaluations())
+    return tuple(
+        _cell(
+            row,
+            updates=updates[str(row["trial"])],
+            evaluations=evaluations[str(row["trial"])],
+            start=starts.get(str(row["trial"])),
+            planned=planned,
+        )
+        for row in store.trials()
+    )
+
+
+def _by_trial(rows: Sequence[Row]) -> Mapping[str, list[Row]]:
+    grouped: dict[str, list[Row]] = defaultdict(list)
+    for row in rows:
+        grouped[str(row["trial"])].append(row)
+    return grouped
+
+
+def _cell(  # one cell's rows, table by table
+    row: Row,
+    *,
+    updates: Sequence[Row],
+    evaluations: Sequence[Row],
+    start: Start | None,
+    planned: int,
+) -> CellEvidence:
+    reason = None if row["reason"] is None else Reason(str(row["reason"]))
+    stopped = row["outcome"] == "stopped"
+    return CellEvidence(
+        arm=str(row["arm"]),
+        seed=_integer(row["seed"]) or 0,
+        reason=reason,
+        detail=str(row["detail"] or ""),
+        initial_loss=_number(row["initial_loss"]),
+        first_window_loss=_number(row["first_window_loss"]),
+        validation_loss=_number(row["validation_loss"]),
+        retention_initial_loss=_number(row["retention_initial_loss"]),
+        retention_loss=_number(row["retention_loss"]),
+        last_finite_loss=_number(row["last_finite_loss"]),
+        initial_digest=None if start is None else start.initial_digest,
+        records_read=tuple(accumulate(_integer(update["records"]) or 0 for update in updates)),
+        record_digests=tuple(str(update["record_digest"]) for update in updates),
+        evaluation_sets=_evaluation_sets(evaluations),
+        environment={} if start is None else start.environment,
+        target_tokens_read=_integer(row["target_tokens_read"]),
+        target_tokens_applied=_integer(row["target_tokens_applied"]),
+        target_tokens_planned=planned,
+        windows=_integer(row["windows"]) or 0,
+        skipped=_integer(row["skipped"]) or 0,
+        stopped_at_target_tokens=_integer(row["target_tokens_read"]) if stopped else None,
+        configuration={} if start is None else start.configuration,
+    )
+
+
+def _evaluation_sets(evaluations: Sequence[Row]) -> Mapping[str, EvaluationSet]:
+    return {
+        str(row["split"]): EvaluationSet(
+            set_digest=str(row["set_digest"]),
+            target_tokens=_integer(row["target_tokens"]) or 0,
+            dtype=str(row["dtype"]),
+            micro_batch=_integer(row["micro_batch"]) or 0,
+        )
+        for row in evaluations
+    }
+
+
+def _number(value: object) -> float | None:
+    assert value is None or isinstance(value, int | float)
+    return None if value is None else float(value)
+
+
+def _integer(value: object) -> int | None:
+    assert value is None or isinstance(value, int)
+    return value

@@ -1,0 +1,74 @@
+"""A study's tables, as pandas frames and as plain rows; also `sweeper.trials(study)` and its like.
+
+Each takes a study file or a run folder and reads the recorded study, also while it runs.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pandas as pd
+
+from sweeper.report.columns import ATTEMPTS, EVALUATIONS, TRIALS, UPDATES, Table, named_after
+from sweeper.report.recorded import check_trial, reading
+
+
+def trials(study: str | Path) -> pd.DataFrame:
+    """Returns one row per planned cell, failed and open ones included.
+
+    Raises:
+        NotFound: There is no such study, or it has not begun.
+    """
+    return trial_table(study).frame()
+
+
+def updates(study: str | Path, trial: str | None = None) -> pd.DataFrame:
+    """Returns one row per window, of one trial or of all.
+
+    Raises:
+        NotFound: There is no such study or trial.
+    """
+    return update_table(study, trial).frame()
+
+
+def evaluations(study: str | Path, trial: str | None = None) -> pd.DataFrame:
+    """Returns one row per evaluation, of one trial or of all.
+
+    Raises:
+        NotFound: There is no such study or trial.
+    """
+    return evaluation_table(study, trial).frame()
+
+
+def attempts(study: str | Path, trial: str | None = None) -> pd.DataFrame:
+    """Returns one row per execution of a cell, lost ones included.
+
+    Raises:
+        NotFound: There is no such study or trial.
+    """
+    return attempt_table(study, trial).frame()
+
+
+def trial_table(study: str | Path) -> Table:
+    """Returns the table behind `trials`."""
+    with reading(study) as store:
+        columns = named_after(store.study().factor_key, TRIALS)
+        return Table(rows=store.trials(), columns=columns)
+
+
+def update_table(study: str | Path, trial: str | None = None) -> Table:
+    """Returns the table behind `updates`."""
+    with reading(study) as store:
+        return Table(rows=store.updates(check_trial(store, trial)), columns=UPDATES)
+
+
+def evaluation_table(study: str | Path, trial: str | None = None) -> Table:
+    """Returns the table behind `evaluations`."""
+    with reading(study) as store:
+        return Table(rows=store.evaluations(check_trial(store, trial)), columns=EVALUATIONS)
+
+
+def attempt_table(study: str | Path, trial: str | None = None) -> Table:
+    """Returns the table behind `attempts`."""
+    with reading(study) as store:
+        return Table(rows=store.attempts(check_trial(store, trial)), columns=ATTEMPTS)

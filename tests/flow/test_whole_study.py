@@ -1,0 +1,183 @@
+"""One study from its file to its answer, and the same study again another way."""
+
+import json
+import subprocess
+import sys
+
+import optuna
+import pandas as pd
+import pytest
+
+import sweeper
+
+pytestmark = pytest.mark.slow
+
+BUDGET = 600
+
+
+@pytest.fixture(scope="module")
+def finished(tmp_path_factory, tiny_model, set_up):
+    """A study of two arms and two seeds, run by two slots through the command line."""
+    laboratory = set_up(tmp_path_factory.mktemp("finished"), tiny_model)
+    laboratory.sweeper("run", str(laboratory.study))
+    return laboratory
+
+
+def by_seed(laboratory, column):
+    """The distinct values of a column, per seed."""
+    frame = sweeper.trials(laboratory.study)
+    return frame.groupby("seed")[column].nunique().to_dict()
+
+
+def test_every_trial_reads_the_budget_to_the_token(finished):
+    frame = sweeper.trials(finished.study)
+
+    assert frame["target_tokens_read"].tolist() == [BUDGET] * 4
+    assert frame["target_tokens_applied"].tolist() == [BUDGET] * 4
+    assert frame["outcome"].tolist() == ["completed"] * 4
+
+
+@pytest.mark.parametrize(
+    "column", ["initial_loss", "first_window_loss", "initial_digest", "record_digest"]
+)
+def test_within_a_seed_all_arms_share_the(finished, column):
+    assert by_seed(finished, column) == {0: 1, 1: 1}
+
+
+@pytest.mark.parametrize("column", ["initial_digest", "record_digest", "validation_loss"])
+def test_seeds_differ_in_the(finished, column):
+    assert sweeper.trials(finished.study)[column].nunique() >= 2
+
+
+def test_the_same_study_in_reverse_order_on_one_slot_has_the_same_losses_bit_for_bit(
+    finished, tmp_path, tiny_model, set_up
+):
+    other = set_up(tmp_path, tiny_model)
+    code = (
+        "import sys; from pathlib import Path; from sweeper.study.loading import load_study; "
+        "from sweeper.sweep.running import RunChoices, run_study; "
+        "from sweeper.workers.slots import Slot; "
+        "slots = (Slot(name='only', device=None, threads=1),); "
+        "run_study(load_study(Path(sys.argv[1])), "
+        "choices=RunChoices(slots=slots, reverse_claims=True))"
+    )
+
+    subprocess.run([sys.executable, "-c", code, str(other.study)], check=True, timeout=280)
+
+    claimed = sweeper.attempts(other.study).sort_values("claimed_at")["trial"].tolist()
+    assert claimed == ["double/1", "baseline/1", "double/0", "baseline/0"]
+    losses = ["trial", "window", "loss", "gradient_norm", "learning_rate"]
+    pd.testing.assert_frame_equal(
+        sweeper.updates(finished.study)[losses],
+        sweeper.updates(other.study)[losses],
+        check_exact=True,
+    )
+    ends = ["trial", "split", "grid_index", "loss"]
+    pd.testing.assert_frame_equal(
+        sweeper.evaluations(finished.study)[ends],
+        sweeper.evaluations(other.study)[ends],
+        check_exact=True,
+    )
+
+
+def test_optuna_reads_states_rates_and_values(finished):
+    study = optuna.load_study(
+        study_name="flow", storage=f"sqlite:///{finished.run_folder}/study.db"
+    )
+
+    recorded = {trial.user_attrs["cell"]: trial for trial in study.trials}
+
+    rows = sweeper.trials(finished.study).set_index("trial")
+    assert {cell: trial.state.name for cell, trial in recorded.items()} == dict.fromkeys(
+        rows.index, "COMPLETE"
+    )
+    assert {cell: trial.value for cell, trial in recorded.items()} == rows[
+        "validation_loss"
+    ].to_dict()
+    assert {cell: trial.params["learning_rate"] for cell, trial in recorded.items()} == {
+        "baseline/0": 0.002,
+        "double/0": 0.004,
+        "baseline/1": 0.002,
+        "double/1": 0.004,
+    }
+
+
+def test_optuna_s_own_command_line_lists_the_trials(finished):
+    command = [sys.executable, "-m", "optuna.cli", "trials", "--study-name", "flow"]
+    command += ["--storage", f"sqlite:///{finished.run_folder}/study.db", "-f", "json"]
+
+    listed = subprocess.run(command, capture_output=True, text=True, check=True)
+
+    assert len(json.loads(listed.stdout)) == 4
+
+
+def test_a_finished_study_run_again_does_nothing_and_says_so(finished):
+    before = sweeper.attempts(finished.study)
+
+    again = finished.sweeper("run", str(finished.study))
+
+    assert "nothing was run" in again.stdout
+    pd.testing.assert_frame_equal(sweeper.attempts(finished.study), before)
+
+
+def test_the_chosen_rule_names_every_arm_and_refuses_a_claim_from_two_seeds(finished):
+    comparison = json.loads(finished.sweeper("compare", str(finished.study), "--json").stdout)
+
+    assert [arm["arm"] for arm in comparison["arms"]] == ["double"]
+    assert comparison["arms"][0]["breaks"] == []
+    assert comparison["arms"][0]["verdict"]["kind"] == "no_claim:too_few_seeds"
+    assert comparison["answer"]["word"] == "not_shown"
+
+
+def test_the_adapter_of_a_completed_trial_loads_and_gives_the_recorded_loss(finished):
+    from peft import PeftModel
+    from transformers import AutoModelForCausalLM, AutoTokenizer
+
+    row = sweeper.trials(finished.study).iloc[0]
+    adapter = finished.run_folder / row["adapter_path"]
+
+    base = AutoModelForCausalLM.from_pretrained(finished.model)
+    model = PeftModel.from_pretrained(base, adapter).eval()
+    tokenizer = AutoTokenizer.from_pretrained(adapter)
+
+    assert validation_loss(model, tokenizer, finished.folder / "validation.jsonl") == pytest.approx(
+        row["validation_loss"], abs=1e-6
+    )
+
+
+def validation_loss(model, tokenizer, file):
+    """Written from the records alone: prompt, line feed, answer, end token; answers count."""
+    import torch
+
+    total, count = torch.zeros((), dtype=torch.float64), 0
+    for line in file.read_text().splitlines():
+        record = json.loads(line)
+        prompt = tokenizer(record["prompt"] + "\n")["input_ids"]
+        answer = [*tokenizer(record["answer"])["input_ids"], tokenizer.eos_token_id]
+        with torch.no_grad():
+            logits = model(torch.tensor([prompt + answer])).logits[0].double()
+        predictions = logits[len(prompt) - 1 : -1].log_softmax(-1)
+        total -= predictions[range(len(answer)), answer].sum()
+        count += len(answer)
+    return (total / count).item()
+
+
+def test_the_chat_of_progress_stays_off_standard_output(finished):
+    rows = finished.sweeper("trials", str(finished.study), "--json")
+
+    assert len(json.loads(rows.stdout)) == 4
+    assert "Next: sweeper compare" in rows.stderr
+
+
+def test_a_changed_study_under_the_same_name_is_refused_with_old_and_new(finished):
+    changed = finished.folder / "changed.yaml"
+    changed.write_text(
+        finished.study.read_text().replace("learning_rate: 2e-3", "learning_rate: 3e-3")
+    )
+
+    refused = finished.sweeper("run", str(changed), expect=2)
+
+    assert "training.learning_rate" in refused.stderr
+    assert "0.003" in refused.stderr
+    assert "0.002" in refused.stderr
+    assert "--as NEW-NAME" in refused.stderr
