@@ -12,11 +12,15 @@ FormatName = Literal["auto", "prompt_answer", "chat", "text"]
 
 
 class FieldNames(Options):
-    """Names of the user's columns, where they differ from ours."""
+    """Names of the user's columns, where they differ from ours.
+
+    Attributes:
+        messages: None: `messages`, or `conversations` in files that have only that.
+    """
 
     prompt: str = "prompt"
     answer: str = "answer"
-    messages: str = "messages"
+    messages: str | None = None
     text: str = "text"
 
 
