@@ -7,9 +7,11 @@
     │   ├── ModelError            the model folder, the tokenizer, the adapter's targets
     │   ├── PlanError             a study that is well formed but cannot be run as asked
     │   ├── StudyConflict         the run folder holds a study with another fingerprint
+    │   ├── StudyBusy             another coordinator is running the study
     │   ├── RunFolderError        the run folder cannot be written, or is not one
     │   └── NotFound              a study, trial or column that does not exist
-    └── StoreError                the study database cannot be used; exit status 1
+    ├── StoreError                the study database cannot be used; exit status 1
+    └── EventsDamaged             a trial's events were cut, replaced or overwritten
 
 A trial that goes wrong is no error but a value: see `records.Outcome`.
 
@@ -32,7 +34,7 @@ class Fault:
         where: File and line, key path, record or trial.
         got: What was found, as the user wrote it.
         expected: What would have been right.
-        hint: What to do next.
+        hint: What to do next, as a sentence; its full stop may be left out.
     """
 
     what: str
@@ -50,7 +52,12 @@ class Fault:
         ]
         if details:
             head += f" ({'; '.join(details)})"
-        return f"{head}. {self.hint}" if self.hint else f"{head}."
+        hint = f" {_sentence(self.hint)}" if self.hint else ""
+        return f"{head}.{hint}"
+
+
+def _sentence(text: str) -> str:
+    return text if text.endswith((".", "!", "?")) else f"{text}."
 
 
 class SweeperError(Exception):
@@ -91,6 +98,10 @@ class StudyConflict(UserError):
     """The run folder belongs to a study with another fingerprint."""
 
 
+class StudyBusy(UserError):
+    """Another coordinator, which is named, is running the study."""
+
+
 class RunFolderError(UserError):
     """The run folder is not one, or cannot be written."""
 
@@ -101,6 +112,10 @@ class NotFound(UserError):
 
 class StoreError(SweeperError):
     """The study database cannot be used."""
+
+
+class EventsDamaged(SweeperError):
+    """A trial's events are no longer what the trial wrote."""
 
 
 def as_plain(error: SweeperError) -> dict[str, object]:

@@ -68,8 +68,16 @@ def _is_size(text: str) -> str:
     return text
 
 
-Duration = Annotated[str, AfterValidator(_is_duration)]
+Duration = Annotated[
+    str,
+    AfterValidator(_is_duration),
+    Field(description="a duration above zero with its unit: 90s, 10m, 2h or 1d"),
+]
 """A duration as written; `duration_seconds` gives its value."""
 
-Size = Annotated[str, AfterValidator(_is_size)]
+Size = Annotated[
+    str,
+    AfterValidator(_is_size),
+    Field(description="a size above zero with its unit: 512MiB or 16GiB"),
+]
 """A size as written; `size_bytes` gives its value."""

@@ -34,6 +34,11 @@ def test_a_message_has_its_four_parts_in_order():
     )
 
 
+@pytest.mark.parametrize("hint", ["Write one", "Write one."])
+def test_a_hint_ends_in_one_full_stop(hint):
+    assert str(Fault(what="nothing to do", hint=hint)) == "nothing to do. Write one."
+
+
 def test_a_message_leaves_out_the_parts_it_lacks():
     assert str(Fault(what="nothing to do")) == "nothing to do."
 

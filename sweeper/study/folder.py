@@ -12,6 +12,11 @@ class StudyFolder:
 
     path: Path
 
+    @classmethod
+    def beside(cls, study_file: Path, name: str) -> StudyFolder:
+        """Returns the folder of the study of that name whose file is `study_file`."""
+        return cls(study_file.resolve().parent / "runs" / name)
+
     @property
     def recorded_study(self) -> Path:
         """The study file as it was when the study began."""
@@ -23,14 +28,59 @@ class StudyFolder:
         return self.path / "study.db"
 
     @property
+    def database_url(self) -> str:
+        """The same as a URL."""
+        return f"sqlite:///{self.database.resolve()}"
+
+    @property
     def prepared(self) -> Path:
         """Tokens and manifest; the only data that a trial opens."""
         return self.path / "prepared"
 
     @property
+    def manifest(self) -> Path:
+        """What was prepared, and from what."""
+        return self.prepared / "manifest.json"
+
+    @property
+    def inputs(self) -> Path:
+        """Stamps of the model's files that were prepared with."""
+        return self.prepared / "inputs.json"
+
+    @property
+    def inspection(self) -> Path:
+        """What the model report answers; appears after the report."""
+        return self.prepared / "inspection.json"
+
+    @property
+    def model_report(self) -> Path:
+        """The shape of the model, found without loading a weight."""
+        return self.prepared / "model.json"
+
+    @property
+    def prepare_lock(self) -> Path:
+        """Locked while data are prepared."""
+        return self.path / "prepare.lock"
+
+    @property
+    def prepare_log(self) -> Path:
+        """What the preparing child processes wrote to stderr."""
+        return self.path / "prepare.log"
+
+    @property
     def plan(self) -> Path:
         """Cells, exposure plan and fingerprint as JSON."""
         return self.path / "plan.json"
+
+    @property
+    def coordinator(self) -> Path:
+        """Locked by the one process that runs the study, and naming it."""
+        return self.path / "coordinator.json"
+
+    @property
+    def logs(self) -> Path:
+        """What supervisors write for people."""
+        return self.path / "logs"
 
     @property
     def trials(self) -> Path:

@@ -5,6 +5,8 @@ A spec refers to `prepared/` only, never to a file that a user's records came fr
 
 from __future__ import annotations
 
+import json
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Literal
 
@@ -69,6 +71,13 @@ class TrialSpec(Options):
     threads: Positive = 1
     fencing_number: NonNegative = 0
 
+    def settings(self) -> dict[str, str]:
+        """Returns what is done, by dotted key, values as JSON: the proof that one factor differs.
+
+        What names the attempt, and where its files are, is left out.
+        """
+        return dict(_leaves(self.model_dump(mode="json", exclude=_NAMES_THE_ATTEMPT)))
+
     @classmethod
     def read(cls, file: Path) -> TrialSpec:
         """Returns the spec that `to_json` wrote into `file`."""
@@ -77,3 +86,14 @@ class TrialSpec(Options):
     def to_json(self) -> str:
         """Returns the spec as readable JSON that `read` takes back unchanged."""
         return self.model_dump_json(indent=1)
+
+
+_NAMES_THE_ATTEMPT = {"cell", "arm", "seed", "attempt", "prepared", "fencing_number"}
+
+
+def _leaves(value: object, key: str = "") -> Iterator[tuple[str, str]]:
+    if isinstance(value, Mapping) and value:
+        for name, entry in value.items():
+            yield from _leaves(entry, f"{key}.{name}" if key else str(name))
+    else:
+        yield key, json.dumps(value, sort_keys=True)

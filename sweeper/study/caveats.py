@@ -1,0 +1,62 @@
+"""What a well-formed study should be warned of before it costs anything."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+
+from sweeper.study.arms import ArmPlan
+from sweeper.study.exposure import ExposurePlan
+from sweeper.study.schema import Study
+
+
+def warnings_of(
+    study: Study, arms: Sequence[ArmPlan], exposures: Mapping[int, ExposurePlan]
+) -> tuple[str, ...]:
+    """Returns the warnings as sentences."""
+    return (
+        *_unfinished_warmup(exposures),
+        *_unequal_decay(study, arms),
+        *_divergence_out_of_reach(study, exposures),
+    )
+
+
+def _unfinished_warmup(exposures: Mapping[int, ExposurePlan]) -> Iterator[str]:
+    """A schedule that only rises has its peak at the last update or never."""
+    unfinished = [exposure for exposure in exposures.values() if exposure.warmup_share >= 1]
+    if not unfinished:
+        return
+    seeds = ", ".join(str(exposure.seed) for exposure in unfinished)
+    first = unfinished[0]
+    end = first.planned.windows if first.counter == "updates" else first.planned.target_tokens
+    reached = "only with the last update" if first.warmup_share == 1 else "never"
+    yield (
+        f"Warm-up does not end within the budget: it takes {first.warmup} {_words(first.counter)}"
+        f" of {end} (seeds: {seeds}). The peak rate is reached {reached}, so the arms"
+        " differ by less than their names say."
+    )
+
+
+def _unequal_decay(study: Study, arms: Sequence[ArmPlan]) -> Iterator[str]:
+    """Both AdamW and SGD take the rate times the decay off each weight."""
+    if study.training.optimizer.weight_decay == 0:
+        return
+    products = ", ".join(f"{arm.name} {arm.lr_x_weight_decay:g}" for arm in arms)
+    yield (
+        f"lr x weight_decay differs between the arms ({products}): they change the decay along"
+        " with the rate. `training.optimizer.weight_decay: 0` would leave the rate alone."
+    )
+
+
+def _divergence_out_of_reach(study: Study, exposures: Mapping[int, ExposurePlan]) -> Iterator[str]:
+    needed = study.stop.diverged.evaluations
+    made = min(exposure.evaluations - 1 for exposure in exposures.values())
+    if made < needed:
+        yield (
+            f"stop.diverged cannot fire: it asks for {needed} evaluations in a row, and only {made}"
+            " are made after the first update. Set evaluation.every, or lower"
+            " stop.diverged.evaluations."
+        )
+
+
+def _words(counter: str) -> str:
+    return counter.replace("_", " ")

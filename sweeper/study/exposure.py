@@ -1,0 +1,100 @@
+"""What the trials of a seed will read: counts, windows, warm-up, before the first of them runs."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from sweeper.data.prepared import PreparedSplit
+from sweeper.data.stream import Stream, plan_stream
+from sweeper.study.schema import Study
+from sweeper.study.spec import PlannedExposure
+from sweeper.training.exposure import Planned
+from sweeper.training.grid import Grid
+from sweeper.training.schedule import warmup_length
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ExposurePlan:
+    """The exposure of every arm of one seed.
+
+    Attributes:
+        epochs: Epochs begun.
+        fewest_target_tokens: Target tokens of the smallest window: an update's divisor.
+        most_target_tokens: Target tokens of the largest window.
+        last_window_records: Records of the last window, which may be short or, when it took up a
+            tail, long.
+        counter: What the schedule counts: `updates` or `target_tokens`.
+        warmup: Length of the warm-up in that unit.
+        warmup_share: The warm-up's share of what is counted; 1 and more: it does not end within
+            the budget.
+        evaluations: Points of the evaluation grid, the one before the first update included.
+    """
+
+    seed: int
+    planned: PlannedExposure
+    epochs: int
+    fewest_target_tokens: int
+    most_target_tokens: int
+    last_window_records: int
+    counter: str
+    warmup: int
+    warmup_share: float
+    evaluations: int
+
+    @property
+    def mean_target_tokens(self) -> float:
+        """Target tokens per window on average."""
+        return self.planned.target_tokens / self.planned.windows
+
+
+def plan_exposure(
+    study: Study, train: PreparedSplit, *, seed: int, budget_target_tokens: int
+) -> ExposurePlan:
+    """Returns what a cell of this seed reads.
+
+    Raises:
+        PlanError: The budget needs more epochs than the study allows.
+    """
+    stream = plan_stream(
+        train,
+        seed=seed,
+        budget_target_tokens=budget_target_tokens,
+        records_per_update=study.training.records_per_update,
+        max_epochs=study.data.max_epochs,
+    )
+    return _exposure(study, stream, seed)
+
+
+def _exposure(study: Study, stream: Stream, seed: int) -> ExposurePlan:
+    planned = Planned(
+        windows=len(stream.windows),
+        target_tokens=stream.target_tokens,
+        last_window_target_tokens=stream.last_window_target_tokens,
+    )
+    schedule = study.training.schedule
+    counted = planned.windows if schedule.counter == "updates" else planned.target_tokens
+    warmup = warmup_length(schedule, planned=planned)
+    per_window = [window.target_tokens for window in stream.windows]
+    return ExposurePlan(
+        seed=seed,
+        planned=_planned_exposure(stream),
+        epochs=stream.windows[-1].epochs[-1],
+        fewest_target_tokens=min(per_window),
+        most_target_tokens=max(per_window),
+        last_window_records=len(stream.windows[-1].records),
+        counter=schedule.counter,
+        warmup=warmup,
+        warmup_share=warmup / counted,
+        evaluations=Grid.of(study.evaluation, planned).last + 1,
+    )
+
+
+def _planned_exposure(stream: Stream) -> PlannedExposure:
+    return PlannedExposure(
+        records=stream.records,
+        target_tokens=stream.target_tokens,
+        input_tokens=stream.input_tokens,
+        windows=len(stream.windows),
+        last_window_target_tokens=stream.last_window_target_tokens,
+        record_digest=stream.record_digest,
+    )

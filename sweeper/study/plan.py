@@ -1,0 +1,140 @@
+"""A study and its prepared data become a plan: cells, rates, exposure, fingerprint."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from types import MappingProxyType
+
+from sweeper.data.manifest import Manifest
+from sweeper.data.prepared import PreparedSplit
+from sweeper.study.arms import ArmPlan, plan_arms
+from sweeper.study.caveats import warnings_of
+from sweeper.study.exposure import ExposurePlan, plan_exposure
+from sweeper.study.fingerprint import Protocol, fingerprint, protocol_of
+from sweeper.study.loading import StudyFile
+from sweeper.study.places import resolved_model
+from sweeper.study.schema import Study
+from sweeper.study.spec import TrialSpec
+from sweeper.training.options import ModelOptions
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Cell:
+    """One arm with one seed.
+
+    Attributes:
+        id: `arm/seed`, for instance `double/2`.
+        value: The arm's value of the compared key.
+    """
+
+    id: str
+    arm: str
+    seed: int
+    value: float | str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Plan:
+    """Everything that is known before the first trial.
+
+    Attributes:
+        protocol: What the fingerprint is made of.
+        cells: Seed by seed, the baseline first.
+        arms: The baseline first, the others as the study lists them.
+        exposures: By seed.
+        model: The base model with its absolute path, or its hub id and resolved commit.
+    """
+
+    name: str
+    fingerprint: str
+    protocol: Protocol
+    cells: tuple[Cell, ...]
+    arms: tuple[ArmPlan, ...]
+    exposures: Mapping[int, ExposurePlan]
+    warnings: tuple[str, ...]
+    budget_target_tokens: int
+    model: ModelOptions
+
+
+def make_plan(study_file: StudyFile, manifest: Manifest, prepared: Path) -> Plan:
+    """Returns the plan of a study whose data lie in `prepared`.
+
+    Raises:
+        PlanError: The budget needs more epochs than the study allows.
+    """
+    study, folder = study_file.study, study_file.path.parent
+    budget = _budget_target_tokens(study, manifest)
+    train = PreparedSplit.open(prepared, "train")
+    exposures = {
+        seed: plan_exposure(study, train, seed=seed, budget_target_tokens=budget)
+        for seed in study.seeds
+    }
+    arms = plan_arms(study)
+    protocol = protocol_of(study, manifest, folder=folder)
+    return Plan(
+        name=study.name,
+        fingerprint=fingerprint(protocol),
+        protocol=protocol,
+        cells=_cells(study, arms),
+        arms=arms,
+        exposures=MappingProxyType(exposures),
+        warnings=warnings_of(study, arms, exposures),
+        budget_target_tokens=budget,
+        model=resolved_model(study, folder, commit=manifest.model_commit),
+    )
+
+
+def make_spec(  # noqa: PLR0913  # one attempt: what, of which plan, where, and with what
+    study_file: StudyFile,
+    plan: Plan,
+    cell: Cell,
+    *,
+    attempt: int,
+    prepared: Path,
+    threads: int,
+    fencing_number: int = 0,
+) -> TrialSpec:
+    """Returns what one attempt at a cell is told."""
+    study, arm = study_file.study, next(arm for arm in plan.arms if arm.name == cell.arm)
+    micro_batch = study.run.micro_batch
+    assert micro_batch != "auto", "pending.py refuses it"
+    training = study.training.model_copy(update={"learning_rate": arm.learning_rate_peak})
+    return TrialSpec(
+        study=plan.name,
+        fingerprint=plan.fingerprint,
+        cell=cell.id,
+        arm=cell.arm,
+        seed=cell.seed,
+        attempt=attempt,
+        prepared=str(prepared.resolve()),
+        model=plan.model,
+        tune=study.tune,
+        lora=study.adapter,
+        training=training,
+        budget_target_tokens=plan.budget_target_tokens,
+        planned=plan.exposures[cell.seed].planned,
+        evaluation=study.evaluation,
+        stop=study.stop,
+        micro_batch=micro_batch,
+        deterministic=study.run.deterministic,
+        threads=threads,
+        fencing_number=fencing_number,
+    )
+
+
+def _budget_target_tokens(study: Study, manifest: Manifest) -> int:
+    epochs, epoch_tokens = study.budget.epochs, manifest.splits["train"].target_tokens
+    if epochs is None:
+        assert study.budget.target_tokens is not None, "rules.py asks for one unit"
+        return study.budget.target_tokens
+    return epochs * epoch_tokens
+
+
+def _cells(study: Study, arms: tuple[ArmPlan, ...]) -> tuple[Cell, ...]:
+    return tuple(
+        Cell(id=f"{arm.name}/{seed}", arm=arm.name, seed=seed, value=arm.value)
+        for seed in study.seeds
+        for arm in arms
+    )

@@ -1,0 +1,77 @@
+"""Whether a recorded study's files are still those it was prepared from."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+from sweeper.data.manifest import Manifest, changed_sources, file_sha256
+from sweeper.data.request import PrepareRequest
+from sweeper.errors import Fault, StudyConflict
+from sweeper.study.folder import StudyFolder
+from sweeper.study.inputs import WAY_ON, Inputs, changed_inputs
+
+
+def is_recorded(folder: StudyFolder) -> bool:
+    """Tells whether a study has begun in the folder, so that its prepared data must stay."""
+    return folder.database.exists() or folder.recorded_study.exists()
+
+
+def recorded_manifest(request: PrepareRequest, folder: StudyFolder) -> Manifest:
+    """Returns the manifest as it is, once the files it was made from are found unchanged.
+
+    Raises:
+        StudyConflict: One of them has changed, or is another file.
+    """
+    manifest = Manifest.read(folder.prepared)
+    before = PrepareRequest.read(folder.prepared / "request.json")
+    inputs = Inputs.model_validate_json(folder.inputs.read_bytes())
+    faults = (
+        *_changed_records(before, request, manifest),
+        *_changed_test(before, request),
+        *changed_inputs(inputs, request, manifest),
+    )
+    if faults:
+        raise StudyConflict(*faults)
+    return manifest
+
+
+def _changed_records(
+    before: PrepareRequest, request: PrepareRequest, manifest: Manifest
+) -> Iterator[Fault]:
+    """Yields what differs in the files of the records; a file may have moved, unchanged.
+
+    A test file is not touched, wherever it is said to be: its digest is checked when it is
+    opened.
+    """
+    moved = {
+        part: path
+        for part in ("train", "validation", "retention", "source")
+        if (path := _path(request, part)) is not None and path != _path(before, part)
+    }
+    left = {_path(before, part) for part in moved}
+    yield from (fault for fault in changed_sources(manifest) if fault.where not in left)
+    for part, path in moved.items():
+        split = manifest.splits.get("train" if part == "source" else part)
+        if split is None:
+            continue  # the options differ as well: the fingerprint says so
+        if split.holds_test_records:
+            what = "the file holds test records and cannot be looked at in another place"
+            yield Fault(what=what, where=path, expected=split.source, hint=WAY_ON)
+        elif not Path(path).is_file() or file_sha256(Path(path)) != split.file_sha256:
+            what = "another file than the study was prepared from"
+            yield Fault(what=what, where=path, expected=split.source, hint=WAY_ON)
+
+
+def _changed_test(before: PrepareRequest, request: PrepareRequest) -> Iterator[Fault]:
+    """Yields a fault when a test split was added, taken away, or said to be another one."""
+    old, new = before.data.test, request.data.test
+    if (old and (old.sha256 or "a file")) != (new and (new.sha256 or "a file")):
+        what = "the test split was settled when the study was prepared"
+        yield Fault(what=what, where="data.test", hint=WAY_ON)
+
+
+def _path(request: PrepareRequest, part: str) -> str | None:
+    source = getattr(request.data, part)
+    path: str | None = None if source is None else source.path
+    return path

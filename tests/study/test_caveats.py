@@ -1,0 +1,73 @@
+"""Warnings of a study that would not compare what it means to."""
+
+from __future__ import annotations
+
+import pytest
+
+from sweeper.study.plan import make_plan
+
+EVALUATED = ("tune: lora", "tune: lora\nevaluation: {every: {target_tokens: 5}}")
+
+
+@pytest.fixture
+def warnings(load, manifest, prepared):
+    return lambda *changes: make_plan(load(EVALUATED, *changes), manifest, prepared).warnings
+
+
+def test_a_plain_study_has_no_warning(warnings) -> None:
+    assert warnings() == ()
+
+
+@pytest.mark.parametrize(
+    ("warmup", "told"),
+    [
+        (
+            2,
+            (
+                "Warm-up does not end within the budget: it takes 2 updates of 2 (seeds: 0, 1). The"
+                " peak rate is reached only with the last update, so the arms differ by less than"
+                " their names say."
+            ),
+        ),
+        (
+            3,
+            (
+                "Warm-up does not end within the budget: it takes 3 updates of 2 (seeds: 0, 1). The"
+                " peak rate is reached never, so the arms differ by less than their names say."
+            ),
+        ),
+    ],
+)
+def test_a_warm_up_as_long_as_the_run_is_warned_of(warnings, warmup, told) -> None:
+    change = ("{kind: cosine}", f"{{kind: cosine, warmup: {{updates: {warmup}}}}}")
+
+    assert warnings(change) == (told,)
+
+
+def test_a_warm_up_that_ends_one_update_before_is_not_warned_of(warnings) -> None:
+    assert warnings(("{kind: cosine}", "{kind: cosine, warmup: {updates: 1}}")) == ()
+
+
+@pytest.mark.parametrize("kind", ["adamw", "sgd"])
+def test_decay_that_changes_with_the_rate_is_warned_of(warnings, kind) -> None:
+    optimizer = f"records_per_update: 4\n  optimizer: {{kind: {kind}, weight_decay: 0.01}}"
+
+    assert warnings(("records_per_update: 4", optimizer)) == (
+        (
+            "lr x weight_decay differs between the arms (baseline 0.0025, half"
+            " 0.00125, double 0.005):"
+            " they change the decay along with the rate. `training.optimizer.weight_decay: 0` would"
+            " leave the rate alone."
+        ),
+    )
+
+
+def test_a_divergence_rule_that_can_never_fire_is_warned_of(load, manifest, prepared) -> None:
+    """Without a grid the one evaluation after the first update is the last."""
+    assert make_plan(load(), manifest, prepared).warnings == (
+        (
+            "stop.diverged cannot fire: it asks for 2 evaluations in a row, and only"
+            " 1 are made after"
+            " the first update. Set evaluation.every, or lower stop.diverged.evaluations."
+        ),
+    )

@@ -1,0 +1,86 @@
+"""Exposure worked by hand on ten records of five tokens, the last two of them targets."""
+
+from __future__ import annotations
+
+import pytest
+
+from sweeper.data.prepared import PreparedSplit
+from sweeper.errors import PlanError
+from sweeper.study.exposure import plan_exposure
+
+
+@pytest.fixture
+def train(prepared) -> PreparedSplit:
+    return PreparedSplit.open(prepared, "train")
+
+
+def test_a_budget_of_17_reads_nine_records_in_two_windows(load, train) -> None:
+    """Eight whole records give 16 targets, the ninth one more: its last target is masked and the
+    record cut behind the first, at four tokens. Windows of 4, 4 and 1 records: the tail of one
+    is less than half a window and joins the second."""
+    exposure = plan_exposure(load().study, train, seed=0, budget_target_tokens=17)
+
+    planned = exposure.planned
+    assert (planned.records, planned.target_tokens, planned.input_tokens) == (9, 17, 44)
+    assert (planned.windows, planned.last_window_target_tokens) == (2, 9)
+    assert (exposure.fewest_target_tokens, exposure.most_target_tokens) == (8, 9)
+    assert exposure.mean_target_tokens == 8.5
+    assert exposure.last_window_records == 5
+    assert exposure.epochs == 1
+
+
+def test_two_epochs_are_one_stream(load, train) -> None:
+    """40 targets are 20 records: five windows of four."""
+    study = load(("max_length: 512", "max_length: 512\n  max_epochs: 2")).study
+
+    exposure = plan_exposure(study, train, seed=0, budget_target_tokens=40)
+
+    assert (exposure.planned.records, exposure.planned.windows, exposure.epochs) == (20, 5, 2)
+
+
+def test_more_epochs_than_allowed_are_refused(load, train) -> None:
+    with pytest.raises(PlanError, match="the budget needs 2 epochs of the training split"):
+        plan_exposure(load().study, train, seed=0, budget_target_tokens=21)
+
+
+def test_seeds_read_other_records_first_but_as_much(load, train) -> None:
+    study = load().study
+
+    first = plan_exposure(study, train, seed=0, budget_target_tokens=16)
+    second = plan_exposure(study, train, seed=1, budget_target_tokens=16)
+
+    assert first.planned.record_digest != second.planned.record_digest
+    assert first.planned.input_tokens == second.planned.input_tokens == 40
+
+
+@pytest.mark.parametrize(
+    ("warmup", "updates", "share"),
+    [
+        ("{fraction: 0.5}", 3, 0.6),
+        ("{fraction: 0.0}", 0, 0.0),
+        ("{updates: 2}", 2, 0.4),
+        ("{updates: 10}", 10, 2.0),
+    ],
+)
+def test_the_warm_ups_share_of_five_windows(load, train, warmup, updates, share) -> None:
+    """Half of five windows is 2.5, rounded up to 3."""
+    study = load(
+        ("{kind: cosine}", f"{{kind: cosine, warmup: {warmup}}}"),
+        ("max_length: 512", "max_length: 512\n  max_epochs: 2"),
+    ).study
+
+    exposure = plan_exposure(study, train, seed=0, budget_target_tokens=40)
+
+    assert (exposure.counter, exposure.warmup, exposure.warmup_share) == ("updates", updates, share)
+
+
+@pytest.mark.parametrize(("every", "evaluations"), [(5, 5), (17, 2), (20, 2)])
+def test_evaluations_are_counted_with_the_one_before_the_first_update(
+    load, train, every, evaluations
+) -> None:
+    """A grid of 5 over 17 has the points 0, 5, 10, 15 and the end."""
+    study = load(("tune: lora", f"tune: lora\nevaluation: {{every: {{target_tokens: {every}}}}}"))
+
+    exposure = plan_exposure(study.study, train, seed=0, budget_target_tokens=17)
+
+    assert exposure.evaluations == evaluations

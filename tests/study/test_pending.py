@@ -1,0 +1,197 @@
+"""Keys without effect: accepted at their default or null, listed, and otherwise refused."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from sweeper.errors import StudyFileError
+from sweeper.study.loading import load_study
+
+EXAMPLE = Path(__file__).parent / "example_study.yaml"
+
+
+def test_the_example_is_a_study_and_its_keys_without_effect_are_listed() -> None:
+    study_file = load_study(EXAMPLE)
+
+    assert [(key.key, key.written) for key in study_file.not_yet] == [
+        ("model.quantization", "null"),
+        ("data.packing", "null"),
+        ("training.gradient_checkpointing", "false"),
+        ("training.tf32", "false"),
+        ("selection.extensions", "0"),
+        ("selection.target_loss", "worst_baseline"),
+        ("selection.precision_tolerance", "0.01"),
+        ("selection.noise_floor", "false"),
+        ("run.devices_per_trial", "1"),
+        ("run.trials_per_device", "1"),
+        ("run.use_busy", "false"),
+        ("run.quarantine_after", "3"),
+        ("run.limits.device_memory", "null"),
+        ("run.limits.disk", "null"),
+        ("run.deadline", "null"),
+        ("run.checkpoint", "{every: 10m, keep: 2}"),
+        ("run.trackers", "[]"),
+    ]
+
+
+MODEL = "{path: models/tiny}"
+TUNE = "tune: lora"
+LENGTH = "max_length: 512"
+UPDATE = "records_per_update: 4"
+MICRO = "micro_batch: 2"
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "key", "capability"),
+    [
+        (MODEL, "{path: models/tiny, quantization: nf4}", "model.quantization", "quantized base"),
+        (TUNE, "tune: lora\nlora: {dora: true}", "lora.dora", "DoRA"),
+        (TUNE, "tune: lora\nlora: {rslora: true}", "lora.rslora", "rank-stabilised scaling"),
+        (TUNE, "tune: lora\nlora: {rank_pattern: {q: 4}}", "lora.rank_pattern", "ranks by module"),
+        (TUNE, "tune: lora\nlora: {alpha_pattern: {q: 4}}", "lora.alpha_pattern", "scaling"),
+        (TUNE, "tune: lora\nlora: {modules_to_save: [head]}", "lora.modules_to_save", "modules"),
+        (LENGTH, "max_length: 512\n  packing: {row_tokens: 64}", "data.packing", "packing"),
+        (
+            UPDATE,
+            f"{UPDATE}\n  gradient_checkpointing: true",
+            "training.gradient_checkpointing",
+            "gradient checkpointing",
+        ),
+        (UPDATE, f"{UPDATE}\n  tf32: true", "training.tf32", "TF32"),
+        (TUNE, "tune: lora\nselection: {extensions: 1}", "selection.extensions", "further arms"),
+        (TUNE, "tune: lora\nselection: {target_loss: 1.5}", "selection.target_loss", "time to"),
+        (
+            TUNE,
+            "tune: lora\nselection: {precision_tolerance: 0.02}",
+            "selection.precision_tolerance",
+            "precision studies",
+        ),
+        (TUNE, "tune: lora\nselection: {noise_floor: true}", "selection.noise_floor", "the repeat"),
+        (MICRO, "micro_batch: 2, devices_per_trial: 2", "run.devices_per_trial", "several devices"),
+        (MICRO, "micro_batch: 2, trials_per_device: 2", "run.trials_per_device", "several trials"),
+        (MICRO, "micro_batch: 2, use_busy: true", "run.use_busy", "looking at what others run"),
+        (MICRO, "micro_batch: 2, quarantine_after: 2", "run.quarantine_after", "setting aside"),
+        (
+            MICRO,
+            "micro_batch: 2, limits: {device_memory: 1GiB}",
+            "run.limits.device_memory",
+            "a limit on device memory",
+        ),
+        (MICRO, "micro_batch: 2, limits: {disk: 1GiB}", "run.limits.disk", "a limit on disk"),
+        (MICRO, "micro_batch: 2, deadline: 2h", "run.deadline", "a deadline"),
+        (MICRO, "micro_batch: 2, checkpoint: {keep: 3}", "run.checkpoint", "checkpoints"),
+        (MICRO, "micro_batch: 2, trackers: [{kind: mlflow}]", "run.trackers", "outside trackers"),
+        ("key: training.learning_rate", "key: training.precision", "compare.key", "this factor"),
+        (
+            "multiply: {half: 0.5, baseline: 1, double: 2}",
+            "values: {baseline: 0.25, double: 0.5}",
+            "compare.values",
+            "arms given as values",
+        ),
+        (
+            MODEL,
+            "{path: models/tiny, attention: flash_attention_2}",
+            "model.attention",
+            "flash attention",
+        ),
+        (
+            "{path: data/train.jsonl}",
+            "{hub: org/name}",
+            "data.train.hub",
+            "data sets from a hub",
+        ),
+        ("data/train.jsonl", "data/train.csv", "data.train.path", "CSV and Parquet files"),
+        ("data/train.jsonl", "data/train.csv.gz", "data.train.path", "CSV and Parquet files"),
+        (
+            "data/validation.jsonl",
+            "data/validation.parquet",
+            "data.validation.path",
+            "CSV and Parquet files",
+        ),
+        (
+            "{kind: cosine}",
+            "{kind: cosine, counter: target_tokens}",
+            "training.schedule.counter",
+            "a schedule over target tokens",
+        ),
+        (UPDATE, f"{UPDATE}\n  precision: float16", "training.precision", "float16"),
+        (
+            TUNE,
+            "tune: lora\nselection: {checkpoint: best_validation}",
+            "selection.checkpoint",
+            "best_validation",
+        ),
+        (MICRO, "micro_batch: auto", "run.micro_batch", "`auto`"),
+        (MICRO, "micro_batch: 2, launcher: {kind: slurm}", "run.launcher.kind", "this launcher"),
+        (MICRO, "micro_batch: 2, storage: 'sqlite:///x.db'", "run.storage", "a database other"),
+    ],
+)
+def test_what_is_not_built_is_refused_in_one_fault(write_study, old, new, key, capability) -> None:
+    with pytest.raises(StudyFileError) as caught:
+        load_study(write_study((old, new)))
+
+    (fault,) = caught.value.faults
+    assert fault.where is not None
+    assert fault.where.endswith(f": {key}")
+    assert fault.what.startswith(f"not yet in effect: {capability}")
+
+
+def test_an_earlier_choice_as_the_baseline_is_not_built(write_study) -> None:
+    file = write_study(
+        ("  learning_rate: 0.25\n", ""), (TUNE, "tune: lora\nbaseline: {from: runs/earlier}")
+    )
+
+    with pytest.raises(StudyFileError) as caught:
+        load_study(file)
+
+    assert str(caught.value) == (
+        "study.yaml:11: baseline: not yet in effect: a baseline from an earlier study"
+        " (got a mapping; expected training.learning_rate)."
+    )
+
+
+def test_the_refusal_names_the_default(write_study) -> None:
+    file = write_study((MICRO, "micro_batch: 2, checkpoint: {keep: 3}"))
+
+    with pytest.raises(StudyFileError) as caught:
+        load_study(file)
+
+    assert str(caught.value) == (
+        "study.yaml:19: run.checkpoint: not yet in effect: checkpoints: a lost trial starts over"
+        " (got a mapping; expected {every: 10m, keep: 2}, the default). Leave the key out."
+    )
+
+
+def test_a_micro_batch_must_be_given(write_study) -> None:
+    with pytest.raises(StudyFileError) as caught:
+        load_study(write_study(("run: {micro_batch: 2}\n", "")))
+
+    assert str(caught.value) == (
+        "study.yaml: run.micro_batch: not yet in effect: `auto`, the micro-batch found by"
+        " measuring (expected the number of records per forward pass, for example 4)."
+    )
+
+
+@pytest.mark.parametrize(
+    ("old", "new"),
+    [
+        (UPDATE, f"{UPDATE}\n  gradient_checkpointing: null"),
+        (LENGTH, "max_length: 512\n  packing: null"),
+        (TUNE, "tune: lora\nselection:\n  extensions:"),
+        (MICRO, "micro_batch: 2, checkpoint: null, devices_per_trial: null"),
+    ],
+)
+def test_null_is_accepted_where_nothing_is_in_effect(load, old, new) -> None:
+    study_file = load((old, new))
+
+    assert study_file.study == load().study
+    assert study_file.not_yet != ()
+
+
+def test_a_lost_trial_may_start_over_as_often_as_is_asked(load) -> None:
+    study_file = load((MICRO, "micro_batch: 2, max_resumes: 1"))
+
+    assert study_file.study.run.max_resumes == 1
+    assert study_file.not_yet == ()

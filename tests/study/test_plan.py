@@ -1,0 +1,112 @@
+"""From a study and its data to cells, and from a cell to what its attempt is told."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from sweeper.errors import PlanError
+from sweeper.study.plan import make_plan, make_spec
+from sweeper.study.spec import TrialSpec
+
+
+@pytest.fixture
+def plan(load, manifest, prepared):
+    return lambda *changes: make_plan(load(*changes), manifest, prepared)
+
+
+def test_cells_go_seed_by_seed_with_the_baseline_first(plan) -> None:
+    assert [cell.id for cell in plan().cells] == [
+        "baseline/0",
+        "half/0",
+        "double/0",
+        "baseline/1",
+        "half/1",
+        "double/1",
+    ]
+
+
+def test_a_cell_carries_its_rate(plan) -> None:
+    values = {cell.arm: cell.value for cell in plan().cells}
+
+    assert values == {"baseline": 0.25, "half": 0.125, "double": 0.5}
+
+
+def test_every_seed_has_its_exposure(plan) -> None:
+    exposures = plan().exposures
+
+    assert list(exposures) == [0, 1]
+    assert [exposure.planned.target_tokens for exposure in exposures.values()] == [17, 17]
+
+
+def test_epochs_become_the_tokens_of_the_training_split(plan) -> None:
+    changes = (
+        ("{target_tokens: 17}", "{epochs: 2}"),
+        ("max_length: 512", "max_length: 512\n  max_epochs: 2"),
+    )
+
+    assert plan(*changes).budget_target_tokens == 40
+
+
+def test_a_budget_beyond_the_epochs_allowed_is_refused(plan) -> None:
+    with pytest.raises(PlanError, match="the budget needs 2 epochs of the training split"):
+        plan(("target_tokens: 17", "target_tokens: 21"))
+
+
+def test_a_local_model_gets_its_absolute_path(plan, tmp_path) -> None:
+    (tmp_path / "models" / "tiny").mkdir(parents=True)
+
+    assert plan().model.path == str((tmp_path / "models" / "tiny").resolve())
+
+
+def test_a_hub_model_gets_the_commit_that_was_resolved(load, manifest, prepared) -> None:
+    resolved = manifest.model_copy(update={"model_commit": "c0ffee"})
+
+    model = make_plan(load(("models/tiny", "org/tiny")), resolved, prepared).model
+
+    assert (model.path, model.revision) == ("org/tiny", "c0ffee")
+
+
+def test_a_spec_tells_the_arms_rate_and_survives_json(load, plan, prepared, tmp_path) -> None:
+    study_file, made = load(), plan()
+
+    spec = make_spec(
+        study_file,
+        made,
+        made.cells[5],
+        attempt=2,
+        prepared=prepared,
+        threads=1,
+        fencing_number=7,
+    )
+
+    assert (spec.cell, spec.arm, spec.seed, spec.attempt) == ("double/1", "double", 1, 2)
+    assert spec.training.learning_rate == 0.5
+    assert spec.planned == made.exposures[1].planned
+    assert spec.fingerprint == made.fingerprint
+    assert spec.lora is not None
+    assert spec.lora.rank == 16
+    assert (spec.micro_batch, spec.threads, spec.fencing_number) == (2, 1, 7)
+    assert spec.deterministic
+    file = tmp_path / "spec.json"
+    file.write_text(spec.to_json())
+    assert TrialSpec.read(file) == spec
+
+
+def test_a_spec_names_no_file_that_records_came_from(load, plan, prepared) -> None:
+    made = plan()
+
+    spec = make_spec(load(), made, made.cells[0], attempt=1, prepared=prepared, threads=1)
+
+    assert spec.prepared == str(prepared.resolve())
+    assert ".jsonl" not in spec.to_json()
+
+
+def test_full_tuning_has_no_adapter(load, manifest, prepared) -> None:
+    study_file = load(("tune: lora", "tune: full"))
+    made = make_plan(study_file, manifest, prepared)
+
+    spec = make_spec(study_file, made, made.cells[0], attempt=1, prepared=Path("/p"), threads=1)
+
+    assert (spec.tune, spec.lora) == ("full", None)
