@@ -30,15 +30,16 @@ def test_importing_the_command_line_does_not_load(heavy):
     assert run.returncode == 0, run.stderr or f"{heavy} was loaded"
 
 
-def test_importing_the_package_loads_nothing_but_itself():
+def test_importing_the_package_loads_no_room_and_no_dependency():
     code = (
-        "import sys; before = set(sys.modules); import sweeper; "
-        "print(sorted(m for m in set(sys.modules) - before if not m.startswith('sweeper')))"
+        "import sys, sweeper; loaded = {name.partition('.')[0] for name in sys.modules}; "
+        "rooms = [name for name in sys.modules if name.startswith('sweeper.')]; "
+        "print(rooms, loaded & {'pandas', 'numpy', 'pydantic', 'torch', 'sqlalchemy', 'optuna'})"
     )
 
     run = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
 
-    assert run.stdout.strip() == "[]"
+    assert run.stdout.strip() == "[] set()"
 
 
 @pytest.mark.parametrize("room", ROOMS, ids=lambda room: str(room.relative_to(PACKAGE)))
@@ -48,7 +49,7 @@ def test_a_room_s_init_holds_a_docstring_only(room):
     tree = compile(source, str(room), "exec", flags=1024)  # ast.PyCF_ONLY_AST
 
     assert [type(node).__name__ for node in tree.body] == ["Expr"]
-    assert len(tree.body[0].value.value.split()) > 10, "say what it owns and what it refuses"
+    assert len(tree.body[0].value.value.split()) > 5, "say what it is for"
 
 
 @pytest.mark.parametrize("vague", ["utils", "common", "helpers", "base", "core", "manager"])
