@@ -1,0 +1,197 @@
+"""The one outcome of an attempt, from what the trial said and what its supervisor saw.
+
+Pure: values in, a value out. The order of the questions is the rule:
+
+1. An orderly end (exit status 0 and an outcome line) counts as the trial says, if what it says
+   is borne out by its own records.
+2. An end that somebody here brought about counts by the cause.
+3. A signal, a status or a silence counts by what it is.
+"""
+
+from __future__ import annotations
+
+import math
+import signal
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from sweeper.records import (
+    Evaluation,
+    Outcome,
+    OutcomeKind,
+    Reason,
+    Record,
+    Update,
+)
+from sweeper.trial.exit_status import ExitStatus
+from sweeper.workers.supervision import Cause, Supervision
+
+_CRASHES = frozenset(
+    {
+        signal.SIGSEGV,
+        signal.SIGBUS,
+        signal.SIGABRT,
+        signal.SIGILL,
+        signal.SIGFPE,
+        signal.SIGTRAP,
+        signal.SIGSYS,
+    }
+)
+"""Signals that a process gets for what it did itself."""
+
+_BROUGHT_ABOUT = {
+    Cause.NOT_STARTED: Reason.WORKER_LOST,
+    Cause.WALL_CLOCK: Reason.WALL_CLOCK,
+    Cause.HOST_MEMORY: Reason.HOST_MEMORY,
+    Cause.HUNG: Reason.HUNG,
+    Cause.STOPPED: Reason.PREEMPTED,
+    Cause.KILLED: Reason.KILLED,
+    Cause.COORDINATOR_LOST: Reason.WORKER_LOST,
+    Cause.SUPERVISOR_LOST: Reason.WORKER_LOST,
+}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Statement:
+    """What an attempt said about itself.
+
+    Attributes:
+        outcome: Its last word; None when it did not come to say it.
+        validation_loss: Of the last evaluation of the validation split; may not be finite.
+        target_tokens_read: After its last window.
+        window: Its last window.
+        last_finite_loss: The last finite loss of a window, in nats per target token.
+    """
+
+    outcome: Outcome | None = None
+    validation_loss: float | None = None
+    target_tokens_read: int = 0
+    window: int = 0
+    last_finite_loss: float | None = None
+
+
+def listen(records: Iterable[Record]) -> Statement:
+    """Returns what an attempt's records say, read once from first to last."""
+    outcome: Outcome | None = None
+    update: Update | None = None
+    validation_loss: float | None = None
+    last_finite_loss: float | None = None
+    for record in records:
+        if isinstance(record, Outcome):
+            outcome = record
+        elif isinstance(record, Evaluation) and record.split == "validation":
+            validation_loss = record.loss
+        elif isinstance(record, Update):
+            update = record
+            if record.loss is not None and math.isfinite(record.loss):
+                last_finite_loss = record.loss
+    return Statement(
+        outcome=outcome,
+        validation_loss=validation_loss,
+        target_tokens_read=update.target_tokens_read if update else 0,
+        window=update.window if update else 0,
+        last_finite_loss=last_finite_loss,
+    )
+
+
+def judge(
+    statement: Statement,
+    supervision: Supervision,
+    *,
+    planned_target_tokens: int,
+    asked: Reason | None = None,
+) -> Outcome:
+    """Returns how the attempt ended.
+
+    Args:
+        statement: What the trial said.
+        supervision: What its supervisor saw.
+        planned_target_tokens: What a completed trial has read, to the token.
+        asked: Why the coordinator asked for the end, when it did: `user_cancelled` or `deadline`;
+            without it such an end is a preemption, or a kill.
+    """
+    said, status = statement.outcome, supervision.exit_status
+    if said is not None and status == ExitStatus.ORDERLY and said.reason is not Reason.PREEMPTED:
+        verdict = _borne_out(said, statement, planned_target_tokens)
+    elif supervision.cause is not Cause.EXITED:
+        verdict = _by_cause(supervision, asked)
+    elif supervision.signal is not None:
+        verdict = _by_signal(supervision)
+    else:
+        verdict = _by_status(said, status)
+    evidence = _evidence(statement, supervision) | dict(verdict.evidence)
+    if verdict.kind in {OutcomeKind.COMPLETED, OutcomeKind.STOPPED}:
+        evidence.pop("stderr_tail", None)  # nothing went wrong: it stays in the attempt's folder
+    return Outcome(reason=verdict.reason, detail=verdict.detail, evidence=evidence)
+
+
+def _borne_out(said: Outcome, statement: Statement, planned: int) -> Outcome:
+    """Returns what the trial said, unless it claims a completion that its records deny."""
+    if said.kind is not OutcomeKind.COMPLETED:
+        return said
+    loss, read = statement.validation_loss, statement.target_tokens_read
+    if loss is None or not math.isfinite(loss):
+        detail = f"it claims to be complete, but its last validation loss is {loss}"
+        return Outcome(reason=Reason.RESULT_MISSING, detail=detail)
+    if read != planned:
+        detail = f"it claims to be complete, but read {read} of {planned} target tokens"
+        return Outcome(reason=Reason.BUDGET_MISMATCH, detail=detail)
+    return said
+
+
+def _by_cause(supervision: Supervision, asked: Reason | None) -> Outcome:
+    reason = _BROUGHT_ABOUT[supervision.cause]
+    if asked is not None and supervision.cause in {Cause.STOPPED, Cause.KILLED}:
+        reason = asked
+    return Outcome(reason=reason, detail=supervision.detail)
+
+
+def _by_signal(supervision: Supervision) -> Outcome:
+    number = supervision.signal
+    assert number is not None
+    if number in _CRASHES:
+        return Outcome(reason=Reason.CRASHED, detail=f"crashed with {_name(number)}")
+    detail = f"killed by {_name(number)}, which sweeper did not send"
+    if number == signal.SIGKILL and supervision.out_of_memory_kills:
+        detail += (
+            f"; the kernel killed {supervision.out_of_memory_kills} processes of this host for "
+            "want of memory meanwhile"
+        )
+    return Outcome(reason=Reason.KILLED, detail=detail)
+
+
+def _by_status(said: Outcome | None, status: int | None) -> Outcome:
+    if status == ExitStatus.DISK_FULL:
+        return Outcome(reason=Reason.DISK, detail="the disk was too full to write its events")
+    if said is None and status == ExitStatus.ORDERLY:
+        return Outcome(reason=Reason.RESULT_MISSING, detail="exited with 0 and said no outcome")
+    if said is None:
+        detail = f"exited with status {status} and said no outcome"
+        return Outcome(reason=Reason.CODE_ERROR, detail=detail)
+    if said.kind in {OutcomeKind.COMPLETED, OutcomeKind.STOPPED}:
+        detail = f"said {said.reason}, but exited with status {status}"
+        return Outcome(reason=Reason.CODE_ERROR, detail=detail)
+    return said
+
+
+def _evidence(statement: Statement, supervision: Supervision) -> dict[str, str]:
+    number = supervision.signal
+    facts = {
+        "cause": str(supervision.cause),
+        "exit_status": supervision.exit_status,
+        "signal": None if number is None else _name(number),
+        "window": statement.window,
+        "last_finite_loss": statement.last_finite_loss,
+        "peak_memory_bytes": supervision.peak_memory_bytes,
+        "wall_seconds": round(supervision.wall_seconds, 3),
+        "leftovers": supervision.leftovers or None,
+        "stderr_tail": supervision.stderr_tail or None,
+    }
+    return {name: str(value) for name, value in facts.items() if value is not None}
+
+
+def _name(number: int) -> str:
+    try:
+        return signal.Signals(number).name
+    except ValueError:  # a real-time signal
+        return f"signal {number}"

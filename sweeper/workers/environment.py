@@ -1,0 +1,29 @@
+"""The environment variables a trial gets on top of its coordinator's."""
+
+from __future__ import annotations
+
+from sweeper.trial.folder import AttemptFolder
+from sweeper.workers.process_tree import MARKER
+from sweeper.workers.slots import Slot
+
+
+def trial_environment(folder: AttemptFolder, slot: Slot) -> dict[str, str]:
+    """Returns the variables that pin an attempt to its slot and make it repeatable.
+
+    Threads that wait for work sleep instead of spinning: slots share cores. An empty
+    `CUDA_VISIBLE_DEVICES` hides every GPU from a trial on a CPU slot.
+    """
+    threads = str(slot.threads)
+    return {
+        "CUDA_VISIBLE_DEVICES": slot.device or "",
+        "OMP_NUM_THREADS": threads,
+        "MKL_NUM_THREADS": threads,
+        "OPENBLAS_NUM_THREADS": threads,
+        "OMP_WAIT_POLICY": "PASSIVE",
+        "GOMP_SPINCOUNT": "0",
+        "TOKENIZERS_PARALLELISM": "false",
+        "CUBLAS_WORKSPACE_CONFIG": ":4096:8",
+        "PYTHONHASHSEED": "0",
+        "PYTHONUNBUFFERED": "1",
+        MARKER: str(folder.path.resolve()),
+    }

@@ -1,0 +1,83 @@
+"""The GPUs of this host by UUID, asked of the driver without touching CUDA."""
+
+# ruff: noqa: N802, D102 - the driver's functions keep the names that NVIDIA gave them
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Protocol
+
+import pynvml
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Gpu:
+    """A device that a trial can be given.
+
+    Attributes:
+        uuid: `GPU-…`, or `MIG-…` for a part of a divided device.
+        busy: Whether processes compute on it.
+    """
+
+    uuid: str
+    busy: bool
+
+
+class Nvml(Protocol):
+    """The part of `pynvml` that is asked; its names are NVIDIA's."""
+
+    NVMLError: type[Exception]
+
+    def nvmlInit(self) -> None: ...
+    def nvmlShutdown(self) -> None: ...
+    def nvmlDeviceGetCount(self) -> int: ...
+    def nvmlDeviceGetHandleByIndex(self, index: int) -> object: ...
+    def nvmlDeviceGetUUID(self, handle: object) -> str | bytes: ...
+    def nvmlDeviceGetMigMode(self, handle: object) -> Sequence[int]: ...
+    def nvmlDeviceGetMaxMigDeviceCount(self, handle: object) -> int: ...
+    def nvmlDeviceGetMigDeviceHandleByIndex(self, handle: object, index: int) -> object: ...
+    def nvmlDeviceGetComputeRunningProcesses(self, handle: object) -> Sequence[object]: ...
+
+
+def list_gpus(nvml: Nvml = pynvml) -> tuple[Gpu, ...]:
+    """Returns this host's GPUs in the driver's order; none where there is no driver.
+
+    A GPU that is divided (MIG) is listed as its parts.
+    """
+    try:
+        nvml.nvmlInit()
+    except nvml.NVMLError:
+        return ()
+    try:
+        count = nvml.nvmlDeviceGetCount()
+        whole = [nvml.nvmlDeviceGetHandleByIndex(index) for index in range(count)]
+        return tuple(_gpu(nvml, handle) for device in whole for handle in _parts(nvml, device))
+    finally:
+        nvml.nvmlShutdown()
+
+
+def _parts(nvml: Nvml, device: object) -> list[object]:
+    try:
+        divided, _pending = nvml.nvmlDeviceGetMigMode(device)
+    except nvml.NVMLError:  # a model that cannot be divided
+        return [device]
+    if not divided:
+        return [device]
+    places = range(nvml.nvmlDeviceGetMaxMigDeviceCount(device))
+    parts = [_part(nvml, device, place) for place in places]
+    return [part for part in parts if part is not None]
+
+
+def _part(nvml: Nvml, device: object, place: int) -> object | None:
+    try:
+        return nvml.nvmlDeviceGetMigDeviceHandleByIndex(device, place)
+    except nvml.NVMLError:  # the place is empty
+        return None
+
+
+def _gpu(nvml: Nvml, handle: object) -> Gpu:
+    uuid = nvml.nvmlDeviceGetUUID(handle)
+    return Gpu(
+        uuid=uuid.decode("ascii") if isinstance(uuid, bytes) else uuid,
+        busy=bool(nvml.nvmlDeviceGetComputeRunningProcesses(handle)),
+    )

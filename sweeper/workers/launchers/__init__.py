@@ -1,0 +1,1 @@
+"""One file per launcher; each passes `tests/contracts/test_launchers.py`."""

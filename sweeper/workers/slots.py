@@ -1,0 +1,164 @@
+"""The places where trials run side by side: GPUs by opaque identifiers, else processor cores."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+
+import psutil
+
+from sweeper.errors import Fault, PlanError
+from sweeper.study.run_options import RunOptions
+from sweeper.workers.gpus import Gpu, list_gpus
+
+CPU = "cpu"
+"""In `run.slots`: a slot without a GPU. Each mention is one slot."""
+
+VARIABLE = "CUDA_VISIBLE_DEVICES"
+
+TRIAL_MEMORY_BYTES = 1 << 30
+"""What a trial on a CPU is taken to need, where the caller does not know better."""
+
+THREADS = 1
+"""Threads of a trial. One, whatever the number of slots: results depend on it in the last bits."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Slot:
+    """A place for one trial at a time.
+
+    Attributes:
+        name: Unique among the study's slots.
+        device: Value of `CUDA_VISIBLE_DEVICES` for the trial, never interpreted; None: no GPU.
+        threads: Threads the trial may compute with.
+    """
+
+    name: str
+    device: str | None
+    threads: int = THREADS
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Machine:
+    """What there is to divide into slots.
+
+    Attributes:
+        visible_devices: `CUDA_VISIBLE_DEVICES` as the user set it; None when it is not set.
+        gpus: What the driver lists.
+        cores: Cores this process may use.
+        free_memory_bytes: Host memory that is available.
+    """
+
+    visible_devices: str | None
+    gpus: tuple[Gpu, ...]
+    cores: int
+    free_memory_bytes: int
+
+
+def this_machine(environ: Mapping[str, str]) -> Machine:
+    """Returns what this host offers to a process with these environment variables."""
+    return Machine(
+        visible_devices=environ.get(VARIABLE),
+        gpus=list_gpus(),
+        cores=len(os.sched_getaffinity(0)),
+        free_memory_bytes=psutil.virtual_memory().available,
+    )
+
+
+def find_slots(
+    run: RunOptions, machine: Machine, *, trial_memory_bytes: int = TRIAL_MEMORY_BYTES
+) -> tuple[Slot, ...]:
+    """Returns the study's slots, in order.
+
+    What `run.slots` names comes first, then what `CUDA_VISIBLE_DEVICES` names, then what the
+    driver lists, then the cores. An empty `CUDA_VISIBLE_DEVICES` means no GPU.
+
+    Args:
+        run: The study's `run:` section.
+        machine: What there is.
+        trial_memory_bytes: Host memory of one trial; bounds the slots on cores.
+
+    Raises:
+        PlanError: A device is named twice or is no device, or every GPU is used by others.
+    """
+    if run.slots != "auto":
+        return _listed(run.slots, run.trials_per_device)
+    if machine.visible_devices is not None:
+        names = _visible(machine.visible_devices)
+        devices = _checked(names, where=VARIABLE, got=machine.visible_devices)
+    else:
+        devices = _free(machine.gpus, use_busy=run.use_busy)
+    if devices:
+        return _on_devices(devices, run.trials_per_device)
+    return _on_cores(max(1, min(machine.cores, machine.free_memory_bytes // trial_memory_bytes)))
+
+
+def _listed(entries: tuple[str, ...], trials_per_device: int) -> tuple[Slot, ...]:
+    devices = _checked(
+        [entry for entry in entries if entry != CPU], where="run.slots", got=", ".join(entries)
+    )
+    slots = _on_devices(devices, trials_per_device) + _on_cores(entries.count(CPU))
+    if not slots:
+        fault = Fault(
+            what="no slot is listed",
+            where="run.slots",
+            expected="`auto`, or a list of devices",
+            hint=f"`[{CPU}]` runs one trial at a time without a GPU",
+        )
+        raise PlanError(fault)
+    return slots
+
+
+def _visible(value: str) -> list[str]:
+    """Splits the variable as CUDA does; `-1` is its way to say that there is none."""
+    names = [name.strip() for name in value.split(",")]
+    return [] if names in ([""], ["-1"]) else names
+
+
+def _checked(names: list[str], *, where: str, got: str) -> tuple[str, ...]:
+    twice = sorted({name for name in names if names.count(name) > 1})
+    faults = [_fault(f"device {name!r} is named twice", where, got) for name in twice if name]
+    if any(name in {"", "-1"} or "," in name for name in names):
+        faults.append(_fault("an entry is no device", where, got))
+    if faults:
+        raise PlanError(*faults)
+    return tuple(names)
+
+
+def _fault(what: str, where: str, got: str) -> Fault:
+    return Fault(
+        what=what,
+        where=where,
+        got=got,
+        expected="every device once, for instance 0,1 or GPU-<uuid>",
+        hint="Several trials on one device are `run.trials_per_device`",
+    )
+
+
+def _free(gpus: Iterable[Gpu], *, use_busy: bool) -> tuple[str, ...]:
+    listed = tuple(gpus)
+    free = tuple(gpu.uuid for gpu in listed if use_busy or not gpu.busy)
+    if listed and not free:
+        fault = Fault(
+            what="every GPU of this host is used by other processes",
+            where="run.slots",
+            got=", ".join(gpu.uuid for gpu in listed),
+            hint=f"Wait, share them with `use_busy: true`, or run without: `slots: [{CPU}]`",
+        )
+        raise PlanError(fault)
+    return free
+
+
+def _on_devices(devices: Iterable[str], trials_per_device: int) -> tuple[Slot, ...]:
+    if trials_per_device == 1:
+        return tuple(Slot(name=f"gpu {device}", device=device) for device in devices)
+    return tuple(
+        Slot(name=f"gpu {device} {place}", device=device)
+        for place in range(1, trials_per_device + 1)
+        for device in devices
+    )
+
+
+def _on_cores(count: int) -> tuple[Slot, ...]:
+    return tuple(Slot(name=f"{CPU} {place}", device=None) for place in range(1, count + 1))

@@ -1,0 +1,248 @@
+"""One trial's processes, from the start of the first until the end of the last.
+
+Everything below the supervisor belongs to its one trial, see `process_tree`.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import logging
+import os
+import signal
+import subprocess
+import time
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+
+from sweeper.trial.folder import AttemptFolder
+from sweeper.workers import process_tree
+from sweeper.workers.heartbeat import Heartbeat
+from sweeper.workers.limits import (
+    TrialLimits,
+    host_memory_excess,
+    silence_excess,
+    wall_clock_excess,
+)
+from sweeper.workers.liveness import started_at
+from sweeper.workers.silence import Silence
+from sweeper.workers.supervision import Cause, Supervision
+
+_log = logging.getLogger(__name__)
+
+SAMPLE_SECONDS = 0.5
+"""Between two looks at the memory of the tree; a shorter spike can be missed."""
+HEARTBEAT_SECONDS = 2.0
+LEFTOVER_GRACE_SECONDS = 2.0
+"""For processes that outlive the trial's first one."""
+STDERR_TAIL_BYTES = 4000
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Order:
+    """What to start.
+
+    Attributes:
+        argv: Program and arguments.
+        environment: Added to the supervisor's own.
+    """
+
+    folder: AttemptFolder
+    argv: tuple[str, ...]
+    environment: Mapping[str, str]
+    limits: TrialLimits
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Ending:
+    cause: Cause
+    detail: str
+    kill_at: float
+
+
+class WatchedTrial:
+    """A running trial. The caller looks at it several times a second.
+
+    Raises:
+        OSError: The operating system refuses to start it.
+    """
+
+    def __init__(self, order: Order) -> None:
+        self._order = order
+        self._began = self._sampled = self._beat = time.monotonic()
+        self._began_at = datetime.now(UTC)
+        self._kills_before = process_tree.out_of_memory_kills()
+        self._silence = Silence(order.folder.events, now=self._began)
+        self._ending: _Ending | None = None
+        self._memory_bytes = self._peak_memory_bytes = 0
+        self._leftovers = 0
+        self._process = _start(order)
+        self.pid = self._process.pid
+        self.started_at = started_at(self.pid)
+        self._write_heartbeat()
+
+    @property
+    def folder(self) -> Path:
+        """The attempt's folder."""
+        return self._order.folder.path
+
+    def end(self, cause: Cause, detail: str, *, grace_seconds: float) -> None:
+        """Asks every process of the trial to end and kills what is left after the grace.
+
+        The first cause stands; a later request can only bring the kill forward.
+        """
+        kill_at = time.monotonic() + grace_seconds
+        if self._ending is None:
+            self._ending = _Ending(cause=cause, detail=detail, kill_at=kill_at)
+            process_tree.send(process_tree.descendants(), signal.SIGTERM)
+        elif kill_at < self._ending.kill_at:
+            earlier = _Ending(cause=self._ending.cause, detail=self._ending.detail, kill_at=kill_at)
+            self._ending = earlier
+
+    def look(self) -> Supervision | None:
+        """Enforces the limits; returns how the trial ended once no process of it is left."""
+        now = time.monotonic()
+        running = self._process.poll() is None
+        if running:
+            self._sample(now)
+        if running and self._ending is None:
+            self._enforce(now)
+        if not running and self._is_gone():
+            return self.supervision()
+        if self._ending is not None and now >= self._ending.kill_at:
+            self._kill()
+        return None
+
+    def supervision(self) -> Supervision:
+        """Returns how it ended, as far as is known, and leaves it in the attempt's folder."""
+        if left := len(process_tree.descendants()):
+            _log.warning("%s: %d killed processes have not gone yet", self.folder, left)
+        supervision = self._supervision()
+        if self._process.stdin is not None:
+            self._process.stdin.close()
+        try:
+            supervision.write(self._order.folder.supervision)
+        except OSError as error:
+            _log.warning("%s: %s", self._order.folder.supervision, error)
+        return supervision
+
+    def _sample(self, now: float) -> None:
+        if now - self._sampled >= SAMPLE_SECONDS:
+            self._sampled = now
+            process_tree.collect_orphans(besides=self.pid)
+            self._memory_bytes = process_tree.tree_memory_bytes(process_tree.descendants())
+            self._peak_memory_bytes = max(self._peak_memory_bytes, self._memory_bytes)
+        if now - self._beat >= HEARTBEAT_SECONDS:
+            self._beat = now
+            self._write_heartbeat()
+
+    def _enforce(self, now: float) -> None:
+        allowed, silent_seconds = self._order.limits, self._silence.seconds(now)
+        grace = allowed.grace_seconds
+        if excess := host_memory_excess(allowed, self._memory_bytes):
+            self.end(Cause.HOST_MEMORY, excess, grace_seconds=0)  # it may still be growing
+        elif excess := wall_clock_excess(allowed, now - self._began):
+            self.end(Cause.WALL_CLOCK, excess, grace_seconds=grace)
+        elif excess := silence_excess(allowed, silent_seconds, self._silence.phase):
+            self.end(Cause.HUNG, excess, grace_seconds=grace)
+
+    def _is_gone(self) -> bool:
+        process_tree.collect_orphans(besides=None)
+        left = process_tree.descendants()
+        if not left:
+            return True
+        if self._leftovers == 0:
+            self._leftovers = len(left)
+            detail = self._ending.detail if self._ending else ""
+            self.end(Cause.EXITED, detail, grace_seconds=LEFTOVER_GRACE_SECONDS)
+        return False
+
+    def _kill(self) -> None:
+        if self._process.returncode is None:
+            with contextlib.suppress(ProcessLookupError):
+                os.killpg(self.pid, signal.SIGKILL)
+        process_tree.send(process_tree.descendants(), signal.SIGKILL)
+
+    def _supervision(self) -> Supervision:
+        status, ending = self._process.returncode, self._ending
+        return Supervision(
+            cause=ending.cause if ending else Cause.EXITED,
+            detail=ending.detail if ending else "",
+            pid=self.pid,
+            started_at=self.started_at,
+            exit_status=status if status is not None and status >= 0 else None,
+            signal=-status if status is not None and status < 0 else None,
+            wall_seconds=time.monotonic() - self._began,
+            peak_memory_bytes=self._peak_memory_bytes,
+            leftovers=self._leftovers,
+            out_of_memory_kills=_rise(self._kills_before, process_tree.out_of_memory_kills()),
+            stderr_tail=_tail(self._order.folder.stderr),
+            supervisor_pid=os.getpid(),
+            supervisor_started_at=started_at(os.getpid()),
+            began_at=self._began_at,
+            ended_at=datetime.now(UTC),
+        )
+
+    def _write_heartbeat(self) -> None:
+        beat = Heartbeat(
+            at=datetime.now(UTC),
+            began_at=self._began_at,
+            pid=self.pid,
+            started_at=self.started_at,
+            supervisor_pid=os.getpid(),
+            supervisor_started_at=started_at(os.getpid()),
+            wall_seconds=time.monotonic() - self._began,
+            memory_bytes=self._memory_bytes,
+            peak_memory_bytes=self._peak_memory_bytes,
+        )
+        try:
+            beat.write(self._order.folder.heartbeat)
+        except OSError as error:
+            _log.warning("%s: %s", self._order.folder.heartbeat, error)
+
+
+def not_started(order: Order, error: OSError) -> Supervision:
+    """Returns the supervision of a trial that the operating system refused to start."""
+    now = datetime.now(UTC)
+    return Supervision(
+        cause=Cause.NOT_STARTED,
+        detail=f"{order.argv[0]} could not be started: {error}",
+        pid=None,
+        started_at=None,
+        exit_status=None,
+        signal=None,
+        wall_seconds=0.0,
+        peak_memory_bytes=0,
+        supervisor_pid=os.getpid(),
+        supervisor_started_at=started_at(os.getpid()),
+        began_at=now,
+        ended_at=now,
+    )
+
+
+def _start(order: Order) -> subprocess.Popen[bytes]:
+    """Starts the trial in a session of its own; its standard input closes when we are gone."""
+    with order.folder.stdout.open("ab") as out, order.folder.stderr.open("ab") as err:
+        return subprocess.Popen(
+            order.argv,
+            stdin=subprocess.PIPE,
+            stdout=out,
+            stderr=err,
+            cwd=order.folder.path,
+            env={**os.environ, **order.environment},
+            start_new_session=True,
+        )
+
+
+def _rise(before: int | None, after: int | None) -> int | None:
+    return None if before is None or after is None else after - before
+
+
+def _tail(file: Path) -> str:
+    try:
+        with file.open("rb") as stream:
+            stream.seek(max(0, stream.seek(0, os.SEEK_END) - STDERR_TAIL_BYTES))
+            return stream.read().decode("utf-8", errors="replace")
+    except OSError:
+        return ""

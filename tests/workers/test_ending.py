@@ -1,0 +1,234 @@
+"""The judgement of an ending as a table: what was said, what was seen, what it is called."""
+
+from __future__ import annotations
+
+import math
+import signal
+from datetime import UTC, datetime
+
+import pytest
+
+from sweeper.records import Evaluation, Notice, Outcome, Reason, Update
+from sweeper.workers.ending import Statement, judge, listen
+from sweeper.workers.supervision import Cause, Supervision
+
+NOON = datetime(2026, 1, 2, 12, 0, tzinfo=UTC)
+
+
+def seen(**changes):
+    """A process that exited with 0 by itself."""
+    plain = {
+        "cause": Cause.EXITED,
+        "pid": 7,
+        "started_at": 1.0,
+        "exit_status": 0,
+        "signal": None,
+        "wall_seconds": 12.3456,
+        "peak_memory_bytes": 1000,
+        "supervisor_pid": 8,
+        "supervisor_started_at": 1.0,
+        "began_at": NOON,
+        "ended_at": NOON,
+    }
+    return Supervision(**plain | changes)
+
+
+def said(reason, **changes):
+    """A trial that read its ten tokens, scored a finite loss, and said this last."""
+    plain = {
+        "outcome": None if reason is None else Outcome(reason=reason, detail="its own words"),
+        "validation_loss": 2.0,
+        "target_tokens_read": 10,
+        "window": 3,
+        "last_finite_loss": 2.5,
+    }
+    return Statement(**plain | changes)
+
+
+def judged(statement, supervision, asked=None):
+    return judge(statement, supervision, planned_target_tokens=10, asked=asked)
+
+
+@pytest.mark.parametrize("reason", [Reason.BUDGET_REACHED, Reason.DIVERGED, Reason.NO_UPDATES])
+def test_an_orderly_end_is_what_the_trial_says(reason):
+    outcome = judged(said(reason), seen())
+
+    assert (outcome.reason, outcome.detail) == (reason, "its own words")
+
+
+@pytest.mark.parametrize(
+    "cause", [Cause.WALL_CLOCK, Cause.STOPPED, Cause.COORDINATOR_LOST, Cause.HUNG]
+)
+def test_a_result_that_came_before_the_request_took_effect_counts(cause):
+    assert judged(said(Reason.BUDGET_REACHED), seen(cause=cause)).reason is Reason.BUDGET_REACHED
+
+
+@pytest.mark.parametrize(
+    ("loss", "read", "reason"),
+    [
+        (math.nan, 10, Reason.RESULT_MISSING),
+        (math.inf, 10, Reason.RESULT_MISSING),
+        (None, 10, Reason.RESULT_MISSING),
+        (2.0, 9, Reason.BUDGET_MISMATCH),
+        (2.0, 11, Reason.BUDGET_MISMATCH),
+    ],
+)
+def test_a_completion_that_its_records_deny_is_a_failure(loss, read, reason):
+    claim = said(Reason.BUDGET_REACHED, validation_loss=loss, target_tokens_read=read)
+
+    assert judged(claim, seen()).reason is reason
+
+
+def test_a_stopped_trial_needs_no_finite_loss_and_no_full_budget():
+    stopped = said(Reason.NONFINITE_LOSS, validation_loss=math.nan, target_tokens_read=4)
+
+    assert judged(stopped, seen()).reason is Reason.NONFINITE_LOSS
+
+
+@pytest.mark.parametrize(
+    ("cause", "reason"),
+    [
+        (Cause.WALL_CLOCK, Reason.WALL_CLOCK),
+        (Cause.HOST_MEMORY, Reason.HOST_MEMORY),
+        (Cause.HUNG, Reason.HUNG),
+        (Cause.STOPPED, Reason.PREEMPTED),
+        (Cause.KILLED, Reason.KILLED),
+        (Cause.COORDINATOR_LOST, Reason.WORKER_LOST),
+        (Cause.SUPERVISOR_LOST, Reason.WORKER_LOST),
+        (Cause.NOT_STARTED, Reason.WORKER_LOST),
+    ],
+)
+@pytest.mark.parametrize(
+    ("last_word", "end"),
+    [
+        (None, {"exit_status": None, "signal": signal.SIGKILL}),
+        (None, {"exit_status": None, "signal": signal.SIGSEGV}),
+        (None, {"exit_status": None, "signal": None}),
+        (Reason.PREEMPTED, {"exit_status": 0}),
+        (Reason.CODE_ERROR, {"exit_status": 1}),
+    ],
+)
+def test_an_end_that_was_brought_about_counts_by_its_cause(cause, reason, last_word, end):
+    supervision = seen(cause=cause, detail="the numbers", **end)
+
+    outcome = judged(said(last_word), supervision)
+
+    assert (outcome.reason, outcome.detail) == (reason, "the numbers")
+
+
+@pytest.mark.parametrize("asked", [Reason.USER_CANCELLED, Reason.DEADLINE])
+@pytest.mark.parametrize("cause", [Cause.STOPPED, Cause.KILLED])
+def test_an_end_that_the_coordinator_asked_for_has_its_reason(cause, asked):
+    outcome = judged(said(Reason.PREEMPTED), seen(cause=cause), asked)
+
+    assert outcome.reason is asked
+
+
+@pytest.mark.parametrize("cause", [Cause.WALL_CLOCK, Cause.HUNG, Cause.SUPERVISOR_LOST])
+def test_a_limit_that_fired_first_is_not_called_a_cancellation(cause):
+    assert judged(said(None), seen(cause=cause), Reason.USER_CANCELLED).reason is not (
+        Reason.USER_CANCELLED
+    )
+
+
+@pytest.mark.parametrize(
+    ("number", "reason"),
+    [
+        (signal.SIGKILL, Reason.KILLED),
+        (signal.SIGTERM, Reason.KILLED),
+        (signal.SIGINT, Reason.KILLED),
+        (signal.SIGRTMIN + 3, Reason.KILLED),
+        (signal.SIGSEGV, Reason.CRASHED),
+        (signal.SIGBUS, Reason.CRASHED),
+        (signal.SIGABRT, Reason.CRASHED),
+    ],
+)
+@pytest.mark.parametrize("last_word", [None, Reason.BUDGET_REACHED])
+def test_a_signal_from_outside_counts_by_its_number(number, reason, last_word):
+    supervision = seen(exit_status=None, signal=int(number))
+
+    assert judged(said(last_word), supervision).reason is reason
+
+
+def test_host_memory_is_suspected_only_where_the_kernel_counted_a_kill():
+    killed = {"exit_status": None, "signal": int(signal.SIGKILL)}
+
+    suspected = judged(said(None), seen(**killed, out_of_memory_kills=1))
+    unknown = judged(said(None), seen(**killed, out_of_memory_kills=0))
+
+    assert suspected.reason is unknown.reason is Reason.KILLED
+    assert "for want of memory" in suspected.detail
+    assert unknown.detail == "killed by SIGKILL, which sweeper did not send"
+
+
+@pytest.mark.parametrize(
+    ("last_word", "status", "reason"),
+    [
+        (None, 0, Reason.RESULT_MISSING),
+        (None, 3, Reason.CODE_ERROR),
+        (None, 74, Reason.DISK),
+        (Reason.PREEMPTED, 0, Reason.PREEMPTED),
+        (Reason.CODE_ERROR, 1, Reason.CODE_ERROR),
+        (Reason.DEVICE_MEMORY, 1, Reason.DEVICE_MEMORY),
+        (Reason.DATA_ERROR, 1, Reason.DATA_ERROR),
+        (Reason.BUDGET_REACHED, 3, Reason.CODE_ERROR),
+        (Reason.DIVERGED, 3, Reason.CODE_ERROR),
+    ],
+)
+def test_a_process_that_exited_counts_by_status_and_last_word(last_word, status, reason):
+    assert judged(said(last_word), seen(exit_status=status)).reason is reason
+
+
+def test_the_evidence_holds_what_was_seen_and_what_the_trial_added():
+    outcome = Outcome(reason=Reason.CODE_ERROR, detail="x", evidence={"traceback": "Traceback …"})
+    supervision = seen(exit_status=1, stderr_tail="the log's end", leftovers=2)
+
+    evidence = judged(said(None, outcome=outcome), supervision).evidence
+
+    assert evidence == {
+        "cause": "exited",
+        "exit_status": "1",
+        "window": "3",
+        "last_finite_loss": "2.5",
+        "peak_memory_bytes": "1000",
+        "wall_seconds": "12.346",
+        "leftovers": "2",
+        "stderr_tail": "the log's end",
+        "traceback": "Traceback …",
+    }
+
+
+def test_the_log_of_a_trial_that_did_its_work_is_no_evidence():
+    outcome = judged(said(Reason.BUDGET_REACHED), seen(stderr_tail="Loading weights"))
+
+    assert "stderr_tail" not in outcome.evidence
+
+
+def test_a_statement_is_the_last_of_each_kind_of_record():
+    update = dict.fromkeys(Update.__dataclass_fields__, 0)
+    evaluation = dict.fromkeys(Evaluation.__dataclass_fields__, 0)
+    last = Outcome(reason=Reason.NONFINITE_LOSS, detail="x")
+
+    statement = listen(
+        [
+            Evaluation(**evaluation | {"split": "validation", "loss": 3.0}),
+            Update(**update | {"window": 1, "target_tokens_read": 5, "loss": 2.5}),
+            Notice(message="a word"),
+            Evaluation(**evaluation | {"split": "validation", "loss": 2.0}),
+            Evaluation(**evaluation | {"split": "retention", "loss": 9.0}),
+            Update(**update | {"window": 2, "target_tokens_read": 9, "loss": math.nan}),
+            last,
+        ]
+    )
+
+    assert statement == Statement(
+        outcome=last,
+        validation_loss=2.0,
+        target_tokens_read=9,
+        window=2,
+        last_finite_loss=2.5,
+    )
+
+
+def test_a_trial_that_said_nothing_has_an_empty_statement():
+    assert listen([]) == Statement()

@@ -1,0 +1,150 @@
+from __future__ import annotations
+
+import pytest
+
+from sweeper.errors import PlanError
+from sweeper.study.run_options import RunOptions
+from sweeper.workers.gpus import Gpu
+from sweeper.workers.slots import Machine, Slot, find_slots, this_machine
+
+GIBIBYTE = 1 << 30
+
+
+def machine(**changes):
+    """Four cores, plenty of memory, no GPU, nothing restricted."""
+    plain = {
+        "visible_devices": None,
+        "gpus": (),
+        "cores": 4,
+        "free_memory_bytes": 64 * GIBIBYTE,
+    }
+    return Machine(**plain | changes)
+
+
+def gpus(*names, busy=()):
+    return tuple(Gpu(uuid=name, busy=name in busy) for name in names)
+
+
+def devices(run, there):
+    return [slot.device for slot in find_slots(run, there)]
+
+
+def test_without_a_gpu_there_is_a_slot_per_core_with_one_thread_each():
+    slots = find_slots(RunOptions(), machine(cores=3))
+
+    assert slots == (
+        Slot(name="cpu 1", device=None, threads=1),
+        Slot(name="cpu 2", device=None, threads=1),
+        Slot(name="cpu 3", device=None, threads=1),
+    )
+
+
+def test_memory_bounds_the_slots_on_cores():
+    there = machine(cores=8, free_memory_bytes=5 * GIBIBYTE)
+
+    assert len(find_slots(RunOptions(), there, trial_memory_bytes=2 * GIBIBYTE)) == 2
+
+
+def test_there_is_a_slot_even_where_memory_looks_short():
+    assert devices(RunOptions(), machine(free_memory_bytes=0)) == [None]
+
+
+@pytest.mark.parametrize(
+    ("value", "expected"),
+    [
+        ("GPU-0a1b", ["GPU-0a1b"]),
+        ("MIG-0a1b", ["MIG-0a1b"]),
+        ("2,3", ["2", "3"]),
+        ("0, 1", ["0", "1"]),
+        ("10", ["10"]),
+        ("GPU-0a1b,MIG-2c3d", ["GPU-0a1b", "MIG-2c3d"]),
+    ],
+)
+def test_visible_devices_are_passed_on_one_per_slot_unchanged(value, expected):
+    """The parent's restriction holds whatever the driver lists."""
+    there = machine(visible_devices=value, gpus=gpus("GPU-ffff"))
+
+    assert devices(RunOptions(), there) == expected
+
+
+@pytest.mark.parametrize("value", ["", " ", "-1"])
+def test_an_empty_restriction_means_no_gpu(value):
+    there = machine(visible_devices=value, gpus=gpus("GPU-ffff"), cores=2)
+
+    assert devices(RunOptions(), there) == [None, None]
+
+
+@pytest.mark.parametrize(
+    ("value", "what"),
+    [
+        ("2,2", "device '2' is named twice"),
+        ("0, 1,1", "device '1' is named twice"),
+        ("0,,1", "an entry is no device"),
+        ("0,-1", "an entry is no device"),
+    ],
+)
+def test_a_restriction_that_is_no_list_of_devices_is_refused(value, what):
+    with pytest.raises(PlanError, match=what) as caught:
+        find_slots(RunOptions(), machine(visible_devices=value))
+
+    assert caught.value.faults[0].where == "CUDA_VISIBLE_DEVICES"
+    assert caught.value.faults[0].got == value
+
+
+def test_unrestricted_gpus_are_taken_by_uuid():
+    there = machine(gpus=gpus("GPU-a", "GPU-b"))
+
+    assert devices(RunOptions(), there) == ["GPU-a", "GPU-b"]
+
+
+def test_gpus_that_others_use_are_left_to_them():
+    there = machine(gpus=gpus("GPU-a", "GPU-b", busy=["GPU-a"]))
+
+    assert devices(RunOptions(), there) == ["GPU-b"]
+    assert devices(RunOptions(use_busy=True), there) == ["GPU-a", "GPU-b"]
+
+
+def test_where_every_gpu_is_busy_the_cpu_does_not_silently_take_over():
+    there = machine(gpus=gpus("GPU-a", busy=["GPU-a"]))
+
+    with pytest.raises(PlanError, match="every GPU of this host is used by other processes"):
+        find_slots(RunOptions(), there)
+
+
+def test_a_list_of_slots_overrides_what_is_there():
+    there = machine(visible_devices="0", gpus=gpus("GPU-a"))
+
+    assert devices(RunOptions(slots=("GPU-b", "7")), there) == ["GPU-b", "7"]
+
+
+def test_cpu_in_the_list_forces_a_slot_without_gpu_at_each_mention():
+    there = machine(gpus=gpus("GPU-a"))
+
+    assert devices(RunOptions(slots=("cpu",)), there) == [None]
+    assert devices(RunOptions(slots=("cpu", "cpu")), there) == [None, None]
+    assert devices(RunOptions(slots=("cpu", "3")), there) == ["3", None]
+
+
+@pytest.mark.parametrize("listed", [("3", "3"), ("GPU-a", "cpu", "GPU-a"), ("2,3",), ("",), ()])
+def test_a_list_that_names_a_device_twice_or_none_is_refused(listed):
+    with pytest.raises(PlanError, match=r"^run\.slots: "):
+        find_slots(RunOptions(slots=listed), machine())
+
+
+def test_several_trials_share_a_device_only_when_asked():
+    slots = find_slots(RunOptions(trials_per_device=2), machine(visible_devices="4,5"))
+
+    assert [(slot.name, slot.device) for slot in slots] == [
+        ("gpu 4 1", "4"),
+        ("gpu 5 1", "5"),
+        ("gpu 4 2", "4"),
+        ("gpu 5 2", "5"),
+    ]
+
+
+def test_this_machine_has_cores_memory_and_the_given_restriction():
+    there = this_machine({"CUDA_VISIBLE_DEVICES": "MIG-x"})
+
+    assert there.visible_devices == "MIG-x"
+    assert there.cores >= 1
+    assert there.free_memory_bytes > 0

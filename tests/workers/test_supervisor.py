@@ -1,0 +1,237 @@
+"""Each way a trial can end, with a real child process, judged from what it left behind."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import psutil
+import pytest
+
+from sweeper.records import Reason
+from sweeper.workers.ending import judge, listen
+from sweeper.workers.heartbeat import Heartbeat
+from sweeper.workers.limits import TrialLimits
+from sweeper.workers.slots import Slot
+from sweeper.workers.supervision import Cause, Supervision
+
+CHILD = Path(__file__).parent / "child.py"
+SLOT = Slot(name="cpu 1", device=None)
+QUICK = TrialLimits(grace_seconds=0.3)
+
+pytestmark = pytest.mark.usefixtures("survivors")
+
+
+@pytest.fixture
+def run(behaving, new_folder, said, eventually):
+    """Runs one attempt to its end and returns its outcome and its supervision."""
+
+    def to_the_end(behaviour, limits=QUICK):
+        folder = new_folder()
+        running = behaving(behaviour).start(folder, SLOT, limits)
+        supervision = eventually(running.poll)
+        records = [event.record for event in said(folder)]
+        return judge(listen(records), supervision, planned_target_tokens=10), supervision
+
+    return to_the_end
+
+
+@pytest.mark.parametrize(
+    ("behaviour", "reason", "detail"),
+    [
+        ("completes", Reason.BUDGET_REACHED, "read 10 of 10 target tokens"),
+        ("floods_stderr", Reason.BUDGET_REACHED, "read 10 of 10 target tokens"),
+        ("reports_a_code_error", Reason.CODE_ERROR, "ValueError: no such layer"),
+        ("kills_itself", Reason.KILLED, "killed by SIGKILL, which sweeper did not send"),
+        ("segfaults", Reason.CRASHED, "crashed with SIGSEGV"),
+        ("exits_0_without_result", Reason.RESULT_MISSING, "exited with 0 and said no outcome"),
+        ("exits_3_after_metrics", Reason.CODE_ERROR, "exited with status 3 and said no outcome"),
+        (
+            "claims_completion_with_nan",
+            Reason.RESULT_MISSING,
+            "it claims to be complete, but its last validation loss is nan",
+        ),
+    ],
+)
+def test_a_trial_that_ends_by_itself_gets_the_reason_of_its_end(run, behaviour, reason, detail):
+    outcome, supervision = run(behaviour)
+
+    assert (outcome.reason, outcome.detail) == (reason, detail)
+    assert supervision.cause is Cause.EXITED
+
+
+def test_a_trial_above_the_host_memory_limit_is_killed_with_the_numbers(run):
+    limits = TrialLimits(host_memory_bytes=96 << 20)
+
+    outcome, supervision = run("allocates_memory", limits)
+
+    assert outcome.reason is Reason.HOST_MEMORY
+    assert outcome.detail.startswith("host memory of 100663296 bytes reached: the trial's")
+    assert supervision.peak_memory_bytes >= 96 << 20
+    assert supervision.signal in {signal.SIGTERM, signal.SIGKILL}
+
+
+def test_a_trial_that_is_silent_while_training_hangs(run):
+    outcome, _ = run("hangs_in_training", TrialLimits(hang_seconds=1.0, grace_seconds=0.3))
+
+    assert outcome.reason is Reason.HUNG
+    assert outcome.detail.endswith("s while training; 1 s are allowed")
+
+
+def test_silence_while_saving_has_five_times_the_limit(run):
+    outcome, _ = run("saves_for_2_seconds", TrialLimits(hang_seconds=1.0))
+
+    assert outcome.reason is Reason.BUDGET_REACHED
+
+
+def test_the_wall_clock_counts_what_earlier_attempts_used(run):
+    limits = TrialLimits(wall_clock_seconds=3600.0, used_seconds=3599.0, grace_seconds=0.3)
+
+    outcome, supervision = run("ends_when_asked", limits)
+
+    assert outcome.reason is Reason.WALL_CLOCK
+    assert outcome.detail.startswith("wall clock of 3600 s reached: 3599.0 s in earlier attempts")
+    assert supervision.exit_status == 0
+
+
+def test_a_group_that_defies_signal_15_is_killed_whole(run):
+    """Two grandchildren ignore the signal too, one of them in a session of its own."""
+    limits = TrialLimits(wall_clock_seconds=2.0, grace_seconds=0.3)
+
+    outcome, supervision = run("defies_signal_15_with_grandchildren", limits)
+
+    assert outcome.reason is Reason.WALL_CLOCK
+    assert supervision.signal == signal.SIGKILL
+
+
+def test_what_a_finished_trial_leaves_behind_is_ended_before_the_slot_is_free(run, survivors):
+    outcome, supervision = run("leaves_a_grandchild_behind")
+
+    assert outcome.reason is Reason.BUDGET_REACHED
+    assert supervision.leftovers == 1
+    assert survivors() == []
+
+
+def test_the_end_of_stderr_is_kept(run):
+    _, supervision = run("floods_stderr")
+
+    assert supervision.stderr_tail.endswith("reads\nthe last line\n")
+    assert len(supervision.stderr_tail) == 4000
+
+
+def test_supervision_and_heartbeat_lie_in_the_attempts_folder(behaving, new_folder, eventually):
+    folder = new_folder()
+    running = behaving("completes").start(folder, SLOT, QUICK)
+
+    supervision = eventually(running.poll)
+
+    assert Supervision.read(folder.supervision) == supervision
+    beat = Heartbeat.read(folder.heartbeat)
+    assert (beat.pid, beat.started_at) == (running.pid, running.started_at)
+    assert supervision.began_at < supervision.ended_at
+
+
+@pytest.fixture
+def supervisor(new_folder):
+    """A supervisor that this test talks to itself, with a trial started on it."""
+    process = subprocess.Popen(
+        [sys.executable, "-m", "sweeper.workers.supervisor"],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        start_new_session=True,
+    )
+
+    def start(behaviour):
+        folder = new_folder()
+        command = {
+            "command": "start",
+            "folder": str(folder.path),
+            "argv": [sys.executable, str(CHILD), behaviour, str(folder.path)],
+            "environment": {"SWEEPER_ATTEMPT": str(folder.path)},
+            "limits": {"grace_seconds": 0.3},
+        }
+        process.stdin.write(json.dumps(command).encode() + b"\n")
+        process.stdin.flush()
+        started = json.loads(process.stdout.readline())
+        return process, folder, started
+
+    yield start
+    process.stdin.close()
+    process.wait(10)
+    process.stdout.close()
+
+
+def test_the_supervisor_answers_with_the_identity_of_the_trial(supervisor):
+    _, folder, started = supervisor("hangs_in_training")
+
+    assert started["event"] == "started"
+    assert started["folder"] == str(folder.path)
+    assert psutil.Process(started["pid"]).create_time() == started["started_at"]
+
+
+def test_a_killed_supervisor_takes_its_trial_along(supervisor, said, survivors, eventually):
+    """Nobody else is left to end it, its child in another session, and an orphan of its group."""
+    process, folder, _ = supervisor("watches_its_parent")
+    eventually(lambda: said(folder))
+
+    os.kill(process.pid, signal.SIGKILL)
+
+    eventually(lambda: survivors() == [], seconds=5)
+
+
+def test_a_supervisor_whose_coordinator_is_gone_ends_the_trial_and_leaves(
+    supervisor, said, survivors, eventually
+):
+    process, folder, _ = supervisor("defies_signal_15_with_grandchildren")
+    eventually(lambda: said(folder))
+
+    process.stdin.close()
+    process.wait(5)
+
+    assert survivors() == []
+    assert Supervision.read(folder.supervision).cause is Cause.COORDINATOR_LOST
+
+
+def test_a_supervisor_ended_by_signal_15_ends_its_trial_first(supervisor, said, survivors):
+    process, folder, _ = supervisor("ends_when_asked")
+
+    process.terminate()
+    process.wait(5)
+
+    assert survivors() == []
+    assert Supervision.read(folder.supervision).detail.endswith("told to end (signal 15)")
+
+
+COORDINATOR = """
+import sys, time
+from pathlib import Path
+from sweeper.trial.folder import AttemptFolder
+from sweeper.workers.launchers.local import LocalLauncher
+from sweeper.workers.limits import TrialLimits
+from sweeper.workers.slots import Slot
+
+child, folder = sys.argv[1:]
+command = (sys.executable, child, "defies_signal_15_with_grandchildren")
+launcher = LocalLauncher(logs=Path(folder) / "logs", trial_command=command)
+launcher.start(AttemptFolder(Path(folder)), Slot(name="cpu 1", device=None), TrialLimits())
+print("started", flush=True)
+time.sleep(600)
+"""
+
+
+def test_a_killed_coordinator_leaves_no_process(new_folder, said, survivors, eventually):
+    folder = new_folder()
+    argv = [sys.executable, "-c", COORDINATOR, str(CHILD), str(folder.path)]
+    with subprocess.Popen(argv, stdout=subprocess.PIPE) as coordinator:
+        coordinator.stdout.readline()
+        eventually(lambda: said(folder))
+        supervisor = psutil.Process(Heartbeat.read(folder.heartbeat).supervisor_pid)
+        coordinator.kill()
+
+        eventually(lambda: survivors() == [] and not supervisor.is_running(), seconds=10)
+
+    assert Supervision.read(folder.supervision).cause is Cause.COORDINATOR_LOST
