@@ -1,0 +1,147 @@
+"""The end of an attempt: evidence, reason, artifacts, our record, Optuna, in this order.
+
+Each step may be repeated, and none is needed twice: whoever is killed between two of them is
+followed by a run that does the rest, from the attempt's folder and from our own record.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from dataclasses import dataclass
+from pathlib import Path
+
+from sweeper.errors import EventsDamaged
+from sweeper.records import Artifact, Event, Outcome, OutcomeKind, Reason
+from sweeper.store.claims import Claim, Process
+from sweeper.store.endings import Cost
+from sweeper.store.store import StudyStore
+from sweeper.trial.folder import AttemptFolder
+from sweeper.workers.ending import judge, listen
+from sweeper.workers.supervision import Supervision
+from sweeper.workers.tail import EventTail
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Terms:
+    """What an ending is measured by.
+
+    Attributes:
+        budget_target_tokens: What a completed trial has read, to the token.
+        max_resumes: Losses of a cell after which it ends as lost.
+    """
+
+    budget_target_tokens: int
+    max_resumes: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _History:
+    """All of an attempt's events that can be read, and what is wrong with the rest."""
+
+    events: tuple[Event, ...]
+    damage: str | None
+
+
+def finish_attempt(
+    store: StudyStore,
+    claim: Claim,
+    folder: AttemptFolder,
+    supervision: Supervision,
+    *,
+    terms: Terms,
+    asked: Reason | None = None,
+) -> Outcome:
+    """Puts on record how an attempt ended whose processes are all gone; returns the outcome.
+
+    Everything is read from the folder, so it does not matter what was stored while it ran.
+
+    Args:
+        asked: Why the coordinator asked for the end, if it did.
+
+    Raises:
+        StoreError: The database cannot be used; nothing is lost, and it may be called again.
+    """
+    history = _read(folder)
+    store.ingest(claim, history.events)
+    store.record_processes(claim, supervisor=_supervisor(supervision), child=_child(supervision))
+    outcome = _outcome(history, folder, supervision, terms, asked)
+    record_outcome(store, claim, outcome, cost=_cost(supervision), terms=terms)
+    return outcome
+
+
+def record_outcome(
+    store: StudyStore, claim: Claim, outcome: Outcome, *, cost: Cost, terms: Terms
+) -> None:
+    """Ends the attempt on our record; a result that came too late is stored apart there.
+
+    Raises:
+        StoreError: The database cannot be used.
+    """
+    store.finish(claim, outcome, cost=cost, max_resumes=terms.max_resumes)
+
+
+def _read(folder: AttemptFolder) -> _History:
+    tail = EventTail(folder.events)
+    events: list[Event] = []
+    try:
+        while fresh := tail.read():
+            events += fresh
+    except EventsDamaged as error:
+        return _History(events=tuple(events), damage=str(error))
+    return _History(events=tuple(events), damage=None)
+
+
+def _outcome(
+    history: _History,
+    folder: AttemptFolder,
+    supervision: Supervision,
+    terms: Terms,
+    asked: Reason | None,
+) -> Outcome:
+    outcome = judge(
+        listen(event.record for event in history.events),
+        supervision,
+        planned_target_tokens=terms.budget_target_tokens,
+        asked=asked,
+    )
+    if outcome.kind is OutcomeKind.COMPLETED:
+        outcome = _with_artifacts(outcome, history, folder.path)
+    if history.damage is not None:
+        evidence = {**outcome.evidence, "events": history.damage}
+        outcome = dataclasses.replace(outcome, evidence=evidence)
+    return outcome
+
+
+def _with_artifacts(outcome: Outcome, history: _History, folder: Path) -> Outcome:
+    """Returns the outcome, unless what the trial claims to leave behind is not there."""
+    artifacts = [e.record for e in history.events if isinstance(e.record, Artifact)]
+    missing = [artifact.path for artifact in artifacts if not (folder / artifact.path).exists()]
+    if artifacts and not missing:
+        return outcome
+    what = f"{', '.join(missing)} is not there" if missing else "it left no weights"
+    return Outcome(
+        reason=Reason.RESULT_MISSING,
+        detail=f"it claims to be complete, but {what}",
+        evidence=outcome.evidence,
+    )
+
+
+def _cost(supervision: Supervision) -> Cost:
+    number = supervision.signal
+    return Cost(
+        wall_seconds=supervision.wall_seconds,
+        peak_memory_bytes=supervision.peak_memory_bytes,
+        exit_status=supervision.exit_status if number is None else -number,
+    )
+
+
+def _supervisor(supervision: Supervision) -> Process | None:
+    return _process(supervision.supervisor_pid, supervision.supervisor_started_at)
+
+
+def _child(supervision: Supervision) -> Process | None:
+    return _process(supervision.pid, supervision.started_at)
+
+
+def _process(pid: int | None, began: float | None) -> Process | None:
+    return None if pid is None or began is None else Process(pid=pid, started_at=repr(began))

@@ -1,0 +1,168 @@
+"""A study's database and Optuna study: created once, refused when they are another study's."""
+
+from __future__ import annotations
+
+import contextlib
+import dataclasses
+import json
+import shutil
+from collections.abc import Iterator
+from pathlib import Path
+
+from sweeper.errors import Fault, StudyBusy, StudyConflict
+from sweeper.records import OutcomeKind
+from sweeper.store.planning import RecordedStudy
+from sweeper.store.store import StudyStore
+from sweeper.study.fingerprint import differences
+from sweeper.study.folder import StudyFolder
+from sweeper.study.loading import StudyFile
+from sweeper.study.plan import Plan
+from sweeper.sweep.optuna_study import OptunaStudy
+from sweeper.workers.whole_file import write_whole
+
+
+def database_url(folder: StudyFolder) -> str:
+    """Returns where the study's own SQLite database is."""
+    return f"sqlite:///{folder.database.resolve()}"
+
+
+@contextlib.contextmanager
+def opened(folder: StudyFolder) -> Iterator[StudyStore | None]:
+    """Opens the database that the folder holds; None when it holds none yet.
+
+    Raises:
+        StoreError: It cannot be used.
+    """
+    if not folder.database.exists():
+        yield None
+        return
+    with StudyStore.create(database_url(folder)) as store:
+        yield store
+
+
+@contextlib.contextmanager
+def founded(
+    study_file: StudyFile, plan: Plan, folder: StudyFolder
+) -> Iterator[tuple[StudyStore, OptunaStudy]]:
+    """Opens the study's record and its Optuna study, creating what is missing.
+
+    Only the study's one coordinator may call it. Whoever was killed half-way is followed by a
+    call that does the rest.
+
+    Raises:
+        StudyConflict: The folder holds a study with another fingerprint.
+        StoreError: The database cannot be used.
+    """
+    url = database_url(folder)
+    with StudyStore.create(url) as store:
+        _check_same_study(store, plan, study_file.path)
+        if store.find_study() is None:
+            write_whole(folder.plan, _plan_text(plan), durable=True)
+            write_whole(folder.recorded_study, study_file.text, durable=True)
+        store.record_study(_record_of(study_file, plan))
+        store.add_cells(plan.cells)
+        factor = study_file.study.compare.key.rpartition(".")[2]
+        optuna_study = OptunaStudy.open(url, name=plan.name, factor=factor, cells=plan.cells)
+        with contextlib.closing(optuna_study):
+            optuna_study.enqueue(fingerprint=plan.fingerprint)
+            store.link_optuna(optuna_study.numbers())
+            yield store, optuna_study
+
+
+def discard(folder: StudyFolder, store: StudyStore, study_file: Path) -> int:
+    """Deletes the recorded study with everything its trials left; returns how many attempts.
+
+    Raises:
+        StudyConflict: One of its trials is completed or stopped, so it stays.
+        StudyBusy: One of them is run by a coordinator on another host.
+    """
+    held = store.live_attempts()
+    if held:
+        owner = held[0].claim.owner
+        raise StudyBusy(
+            Fault(
+                what=f"trial {held[0].claim.cell} is being run by another coordinator",
+                got=f"process {owner.pid} on {owner.host}",
+                hint=f"Wait until its lease ends, at {held[0].lease_expires_at:%H:%M} UTC",
+            )
+        )
+    started = _started(store)
+    if started:
+        raise StudyConflict(
+            Fault(
+                what="the recorded study is not replaced, because trials of it have ended",
+                where=str(folder.path),
+                got=", ".join(started),
+                expected="no trial completed or stopped",
+                hint=f"`sweeper run {study_file} --as NEW-NAME` starts a study of its own",
+            )
+        )
+    attempts = len(store.attempts()) if store.find_study() else 0
+    store.close()
+    for part in (folder.trials, folder.prepared):
+        if part.exists():
+            shutil.rmtree(part)
+    # The database goes last: as long as it is there, the same command does the rest.
+    database = folder.database
+    sidecars = (database.with_name(database.name + ending) for ending in ("-wal", "-shm"))
+    for file in (folder.recorded_study, folder.plan, *sidecars, database):
+        file.unlink(missing_ok=True)
+    return attempts
+
+
+def _check_same_study(store: StudyStore, plan: Plan, study_file: Path) -> None:
+    known = store.find_study()
+    if known is None or known.fingerprint == plan.fingerprint:
+        return
+    changes = differences(dict(known.protocol), plan.protocol)  # type: ignore[arg-type]  # it was one
+    way_on = f"`sweeper run {study_file} --as NEW-NAME` starts a study of its own"
+    if not _started(store):
+        way_on += "; `--replace` discards the recorded one, of which no trial has ended"
+    faults = [
+        Fault(what="differs from the recorded study", where=c.key, got=c.new, expected=c.old)
+        for c in changes
+    ]
+    raise StudyConflict(
+        *faults,
+        Fault(
+            what=f"the study {known.name!r} is on record with another fingerprint",
+            got=plan.fingerprint[:12],
+            expected=known.fingerprint[:12],
+            hint=way_on,
+        ),
+    )
+
+
+def _started(store: StudyStore) -> list[str]:
+    """Returns the cells that make the study count as started."""
+    ended = {OutcomeKind.COMPLETED, OutcomeKind.STOPPED}
+    return [f"{cell.cell} {cell.outcome}" for cell in store.cells() if cell.outcome in ended]
+
+
+def _record_of(study_file: StudyFile, plan: Plan) -> RecordedStudy:
+    return RecordedStudy(
+        name=plan.name,
+        fingerprint=plan.fingerprint,
+        protocol=plan.protocol,
+        study_yaml=study_file.text,
+        factor_key=study_file.study.compare.key,
+        arms={arm.name: arm.value for arm in plan.arms},
+        seeds=study_file.study.seeds,
+        budget_target_tokens=plan.budget_target_tokens,
+    )
+
+
+def _plan_text(plan: Plan) -> str:
+    """Returns cells, exposure plan and fingerprint as JSON, for people and other programs."""
+    exposures = {
+        str(seed): dataclasses.asdict(exposure) | {"planned": exposure.planned.model_dump()}
+        for seed, exposure in plan.exposures.items()
+    }
+    content = {
+        "name": plan.name,
+        "fingerprint": plan.fingerprint,
+        "budget_target_tokens": plan.budget_target_tokens,
+        "cells": [dataclasses.asdict(cell) for cell in plan.cells],
+        "exposures": exposures,
+    }
+    return json.dumps(content, indent=1, allow_nan=False)

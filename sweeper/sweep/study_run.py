@@ -1,0 +1,56 @@
+"""What the slots of a study share while it is run."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from sweeper.store.claims import Owner
+from sweeper.store.store import StudyStore
+from sweeper.study.folder import StudyFolder
+from sweeper.study.loading import StudyFile
+from sweeper.study.plan import Cell, Plan
+from sweeper.sweep.finishing import Terms
+from sweeper.sweep.observer import Observer
+from sweeper.sweep.optuna_study import OptunaStudy
+from sweeper.sweep.stop_request import StopRequest
+from sweeper.sweep.turns import Turns
+from sweeper.workers.launcher import Launcher
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StudyRun:
+    """A study, its record, and who runs it; safe to share between threads.
+
+    Attributes:
+        stop: The user's wish to end.
+        reverse_claims: Cells are claimed from the end of the plan.
+    """
+
+    study_file: StudyFile
+    plan: Plan
+    folder: StudyFolder
+    owner: Owner
+    store: StudyStore
+    optuna_study: OptunaStudy
+    launcher: Launcher
+    turns: Turns
+    stop: StopRequest
+    observer: Observer
+    reverse_claims: bool
+
+    @property
+    def terms(self) -> Terms:
+        """What endings are measured by."""
+        return terms_of(self.study_file, self.plan.budget_target_tokens)
+
+    def cell(self, cell_id: str) -> Cell:
+        """Returns the planned cell of that id."""
+        return next(cell for cell in self.plan.cells if cell.id == cell_id)
+
+
+def terms_of(study_file: StudyFile, budget_target_tokens: int) -> Terms:
+    """Returns what the endings of the study's attempts are measured by."""
+    return Terms(
+        budget_target_tokens=budget_target_tokens,
+        max_resumes=study_file.study.run.max_resumes,
+    )

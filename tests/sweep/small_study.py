@@ -1,0 +1,181 @@
+"""A study of a few cells that needs no model, its plan, and a coordinator process to kill.
+
+Usage as a process: small_study.py FOLDER [WRITE [from_the_start]]. It runs the study in the
+folder, by the behaviours in FOLDER/behaviours.json; with WRITE it kills itself right before that
+write takes effect, counted from the first ending of an attempt or from the start.
+"""
+
+import json
+import os
+import signal
+import sys
+from pathlib import Path
+
+import sqlalchemy
+
+from sweeper.study.arms import plan_arms
+from sweeper.study.exposure import ExposurePlan
+from sweeper.study.fingerprint import fingerprint
+from sweeper.study.folder import StudyFolder
+from sweeper.study.loading import load_study
+from sweeper.study.plan import Cell, Plan
+from sweeper.study.spec import PlannedExposure
+from sweeper.sweep import slot_loop
+from sweeper.sweep.coordinator import only_coordinator
+from sweeper.sweep.observer import SilentObserver
+from sweeper.sweep.running import Onlookers, RunChoices, run_plan, take_up
+from sweeper.sweep.stop_request import StopRequest, listening
+from sweeper.workers.launchers.local import LocalLauncher
+from sweeper.workers.slots import Slot
+
+FAKE_TRIAL = Path(__file__).with_name("fake_trial.py")
+BUDGET = 40
+
+YAML = """\
+name: small
+question: {{kind: which, text: Which rate?}}
+justification: Nobody has looked.
+compare: {{key: training.learning_rate, multiply: {arms}}}
+seeds: {seeds}
+budget: {{target_tokens: 40}}
+model: {{path: models/none}}
+tune: lora
+data: {{train: {{path: t.jsonl}}, validation: {{path: v.jsonl}}, max_length: 16}}
+training: {{learning_rate: {rate}, schedule: {{kind: constant}}, records_per_update: 1}}
+stop: {{study: {rule}}}
+run: {{micro_batch: 1, max_resumes: 1}}
+"""
+
+
+class SmallStudy:
+    """A study file in a folder, and what its trials do."""
+
+    def __init__(
+        self,
+        folder,
+        *,
+        arms="{half: 0.5, baseline: 1}",
+        seeds="[0]",
+        rate="2e-4",
+        rule="baseline_failed",
+    ):
+        self.place = Path(folder)
+        self.place.mkdir(parents=True, exist_ok=True)
+        file = self.place / "small.yaml"
+        if not file.exists():
+            file.write_text(YAML.format(arms=arms, seeds=seeds, rate=rate, rule=rule))
+        self.file = load_study(file)
+        self.plan = plan_of(self.file)
+        self.folder = StudyFolder.beside(file, "small")
+        self.url = f"sqlite:///{self.folder.database}"
+
+    def behave(self, behaviours):
+        """Says what each cell's attempts do; cells left out complete."""
+        (self.place / "behaviours.json").write_text(json.dumps(behaviours))
+
+    def run(self, *, slots=1, observer=None, stop=None, reverse=False, replace=False):
+        """Runs the study as `run_study` does, with the plan given instead of prepared."""
+        watching = Onlookers(observer=observer or SilentObserver(), stop=stop or StopRequest())
+        if not (self.place / "behaviours.json").exists():
+            self.behave({})
+        choices = RunChoices(
+            slots=tuple(Slot(name=f"cpu {n}", device=None) for n in range(slots)),
+            launcher=LocalLauncher(
+                logs=self.folder.logs,
+                trial_command=(
+                    sys.executable,
+                    str(FAKE_TRIAL),
+                    str(self.place / "behaviours.json"),
+                ),
+            ),
+            reverse_claims=reverse,
+        )
+        with only_coordinator(self.folder) as owner:
+            take_up(self.file, self.folder, owner, replace=replace, observer=watching.observer)
+            return run_plan(self.file, self.plan, owner, watching=watching, choices=choices)
+
+
+def plan_of(study_file):
+    study = study_file.study
+    arms = plan_arms(study)
+    protocol = {"training": {"learning_rate": study.learning_rate}, "stop": study.stop.study}
+    return Plan(
+        name=study.name,
+        fingerprint=fingerprint(protocol),
+        protocol=protocol,
+        cells=tuple(
+            Cell(id=f"{arm.name}/{seed}", arm=arm.name, seed=seed, value=arm.value)
+            for seed in study.seeds
+            for arm in arms
+        ),
+        arms=arms,
+        exposures={seed: _exposure(seed) for seed in study.seeds},
+        warnings=(),
+        budget_target_tokens=BUDGET,
+        model=study.model,
+    )
+
+
+def _exposure(seed):
+    return ExposurePlan(
+        seed=seed,
+        planned=PlannedExposure(
+            records=4,
+            target_tokens=BUDGET,
+            input_tokens=80,
+            windows=4,
+            last_window_target_tokens=10,
+            record_digest="r4",
+        ),
+        epochs=1,
+        fewest_target_tokens=10,
+        most_target_tokens=10,
+        last_window_records=1,
+        counter="updates",
+        warmup=0,
+        warmup_share=0.0,
+        evaluations=2,
+    )
+
+
+def before_write(number, action, *, from_the_start=False):
+    """Calls `action` right before a write of the databases takes effect.
+
+    Writes are counted from 1, from the first time that an attempt's end is put on record, or
+    from the start.
+    """
+    state = {"counting": from_the_start, "writes": 0, "has_written": False}
+    finish = slot_loop.finish_attempt
+
+    def counted(*arguments, **options):
+        state["counting"] = True
+        return finish(*arguments, **options)
+
+    def executed(_connection, _cursor, statement, *_):
+        state["has_written"] |= not statement.startswith(("SELECT", "BEGIN", "PRAGMA"))
+
+    def committing(_connection):
+        if state["counting"] and state["has_written"]:
+            state["writes"] += 1
+            if state["writes"] == number:
+                action()
+        state["has_written"] = False
+
+    slot_loop.finish_attempt = counted
+    sqlalchemy.event.listen(sqlalchemy.engine.Engine, "after_cursor_execute", executed)
+    sqlalchemy.event.listen(sqlalchemy.engine.Engine, "commit", committing)
+
+
+def main():
+    if len(sys.argv) > 2:
+        before_write(
+            int(sys.argv[2]),
+            lambda: os.kill(os.getpid(), signal.SIGKILL),
+            from_the_start=len(sys.argv) > 3,
+        )
+    with listening(StopRequest()) as stop:
+        return SmallStudy(sys.argv[1]).run(stop=stop).status
+
+
+if __name__ == "__main__":
+    sys.exit(main())

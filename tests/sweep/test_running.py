@@ -1,0 +1,517 @@
+"""A study from its first run to its last: real database, real Optuna, real child processes."""
+
+import contextlib
+import signal
+import sqlite3
+import time
+
+import psutil
+import pytest
+
+from sweeper.errors import StoreError, StudyBusy, StudyConflict, StudyFileError, UserError
+from sweeper.store.store import StudyStore
+from sweeper.sweep import slot_loop
+from sweeper.sweep.running import run_study, under_name
+from sweeper.sweep.stop_request import StopRequest
+from sweeper.workers.heartbeat import Heartbeat
+from sweeper.workers.process_tree import MARKER
+
+
+def wait_until(condition, seconds=30.0):
+    give_up = time.monotonic() + seconds
+    while not condition():
+        assert time.monotonic() < give_up, "waited in vain"
+        time.sleep(0.1)
+
+
+def processes_of(study):
+    """Processes of any trial of the study, found by their environment."""
+    found = []
+    for process in psutil.process_iter():
+        with contextlib.suppress(psutil.Error):
+            if process.environ().get(MARKER, "").startswith(str(study.folder.path)):
+                found.append(process)
+    return found
+
+
+def execute(study, statement):
+    connection = sqlite3.connect(study.folder.database)
+    connection.execute(statement)
+    connection.commit()
+    connection.close()
+
+
+class TestOutcomes:
+    def test_every_cell_of_a_study_completes_in_plan_order(
+        self, study, recorder, trials, optuna_trials
+    ):
+        observer = recorder()
+
+        end = study.run(observer=observer)
+
+        assert end.status == 0
+        assert end.counts == {"completed": 2}
+        assert observer.started == [("baseline/0", 1), ("half/0", 1)]
+        assert trials(study)["half/0"]["validation_loss"] == 2.5
+        told = optuna_trials(study)["half/0"]
+        assert told.state.name == "COMPLETE"
+        assert told.value == 2.5
+        assert told.params == {"learning_rate": 1e-4}
+        assert told.intermediate_values == {0: 4.0, 1: 2.5}
+
+    def test_a_finished_study_run_again_does_nothing_and_says_so(self, study, recorder, attempts):
+        study.run()
+        observer = recorder()
+
+        end = study.run(observer=observer)
+
+        assert end.did_nothing
+        assert end.status == 0
+        assert observer.started == []
+        assert len(attempts(study)) == 2
+
+    def test_a_stopped_arm_is_a_result_and_the_study_is_done(self, study, optuna_trials):
+        study.behave({"half/0": ["stop"]})
+
+        end = study.run()
+
+        assert end.status == 0
+        assert end.counts == {"completed": 1, "stopped": 1}
+        told = optuna_trials(study)["half/0"]
+        assert told.state.name == "FAIL"
+        assert told.user_attrs["reason"] == "diverged"
+        assert told.user_attrs["outcome"] == "stopped"
+        assert told.user_attrs["detail"] == "rose by 2 nats"
+        assert told.user_attrs["evidence"]["exit_status"] == "0"
+        assert told.params == {"learning_rate": 1e-4}
+
+    @pytest.mark.parametrize(
+        ("behaviour", "reason"),
+        [
+            ("late_error", "code_error"),
+            ("nan_result", "result_missing"),
+            ("no_weights", "result_missing"),
+        ],
+    )
+    def test_a_trial_that_fails_later_on_fails_alone(
+        self, study, trials, optuna_trials, behaviour, reason
+    ):
+        study.behave({"baseline/0": [behaviour]})
+
+        end = study.run()
+
+        assert end.status == 3
+        assert end.ended_early is None
+        assert end.counts == {"failed": 1, "completed": 1}
+        assert trials(study)["baseline/0"]["reason"] == reason
+        assert optuna_trials(study)["baseline/0"].state.name == "FAIL"
+
+    def test_a_lost_attempt_stays_on_record_and_starts_over(self, study, attempts, optuna_trials):
+        study.behave({"half/0": ["killed", "complete"]})
+
+        end = study.run()
+
+        assert end.status == 0
+        assert attempts(study) == [
+            ("baseline/0", "completed", "budget_reached"),
+            ("half/0", "lost", "killed"),
+            ("half/0", "completed", "budget_reached"),
+        ]
+        assert optuna_trials(study)["half/0"].state.name == "COMPLETE"
+
+    def test_a_cell_lost_more_often_than_allowed_ends_as_lost(self, study, attempts, optuna_trials):
+        """The study allows one resume."""
+        study.behave({"half/0": ["killed"]})
+
+        end = study.run()
+
+        assert end.status == 3
+        assert end.counts == {"completed": 1, "lost": 1}
+        assert len(attempts(study)) == 3
+        assert optuna_trials(study)["half/0"].state.name == "FAIL"
+        assert optuna_trials(study)["half/0"].user_attrs["outcome"] == "lost"
+
+
+class TestEndingEarly:
+    def test_a_stopped_baseline_leaves_the_rest_not_run(self, tmp_path, small, optuna_trials):
+        study = small(tmp_path, seeds="[0, 1]")
+        study.behave({"baseline/0": ["stop"]})
+
+        end = study.run()
+
+        assert end.status == 3
+        assert end.counts == {"stopped": 1, "not_run": 3}
+        assert end.ended_early == (
+            "baseline_failed: baseline/0 was stopped (diverged): rose by 2 nats"
+        )
+        assert optuna_trials(study)["half/1"].state.name == "WAITING"
+
+    def test_a_study_that_ended_early_stays_ended(self, tmp_path, small, attempts):
+        study = small(tmp_path, seeds="[0, 1]")
+        study.behave({"baseline/0": ["stop"]})
+        study.run()
+
+        end = study.run()
+
+        assert end.did_nothing
+        assert end.status == 3
+        assert len(attempts(study)) == 1
+
+    def test_trials_that_run_when_the_baseline_is_stopped_finish(self, tmp_path, small, trials):
+        study = small(tmp_path, seeds="[0, 1]")
+        study.behave({"baseline/0": ["complete"], "half/0": ["unhurried"], "baseline/1": ["stop"]})
+
+        end = study.run(slots=2)
+
+        assert end.counts == {"completed": 2, "stopped": 1, "not_run": 1}
+        assert trials(study)["half/0"]["outcome"] == "completed"
+        assert trials(study)["half/1"]["status"] == "not_run"
+
+    def test_a_study_that_never_ends_early_goes_on_without_its_baseline(self, tmp_path, small):
+        study = small(tmp_path, rule="never")
+        study.behave({"baseline/0": ["stop"]})
+
+        end = study.run()
+
+        assert end.counts == {"stopped": 1, "completed": 1}
+        assert end.status == 3
+
+    def test_a_first_trial_that_cannot_start_ends_the_study(
+        self, tmp_path, small, optuna_trials, recorder
+    ):
+        study = small(tmp_path, seeds="[0, 1]")
+        study.behave({"baseline/0": ["code_error"]})
+        observer = recorder()
+
+        end = study.run(slots=2, observer=observer)
+
+        assert end.status == 3
+        assert end.counts == {"failed": 1, "not_run": 3}
+        assert end.ended_early == (
+            "the first trial failed: baseline/0 (code_error): KeyError: 'q_proj'"
+        )
+        assert observer.started == [("baseline/0", 1)]
+        assert optuna_trials(study)["baseline/0"].user_attrs["reason"] == "code_error"
+
+    def test_the_first_trial_runs_alone_until_its_first_update(self, study):
+        study.behave({"baseline/0": ["unhurried"]})
+
+        study.run(slots=2)
+
+        with StudyStore.read(study.url) as store:
+            first_update = store.updates("baseline/0")[0]["at"]
+            (baseline,) = store.attempts("baseline/0")
+            (half,) = store.attempts("half/0")
+        assert first_update < half["claimed_at"] < baseline["ended_at"]
+
+    def test_the_first_trial_of_a_resumed_study_runs_alone_too(self, study, recorder):
+        """Nothing has ended, so nothing has shown that trials of the study can run."""
+        study.behave({"baseline/0": ["slow", "code_error"]})
+        stop = StopRequest()
+        study.run(observer=recorder(progress=stop.ask), stop=stop)
+        observer = recorder()
+
+        end = study.run(slots=2, observer=observer)
+
+        assert observer.started == [("baseline/0", 2)]
+        assert end.counts == {"failed": 1, "not_run": 1}
+
+
+class TestInterruption:
+    def test_one_request_ends_trials_resumable(self, study, recorder, attempts, optuna_trials):
+        study.behave({"baseline/0": ["slow", "complete"]})
+        stop = StopRequest()
+
+        end = study.run(observer=recorder(slot_started=stop.ask), stop=stop)
+
+        assert end.status == 130
+        assert end.counts == {"waiting": 2}
+        assert attempts(study) == [("baseline/0", "cancelled", "user_cancelled")]
+        assert optuna_trials(study)["baseline/0"].state.name == "RUNNING"
+        assert processes_of(study) == []
+
+    def test_the_next_run_takes_up_what_was_cancelled(self, study, recorder, optuna_trials):
+        study.behave({"baseline/0": ["slow", "complete"]})
+        stop = StopRequest()
+        study.run(observer=recorder(progress=stop.ask), stop=stop)
+
+        end = study.run()
+
+        assert end.status == 0
+        assert end.counts == {"completed": 2}
+        assert optuna_trials(study)["baseline/0"].state.name == "COMPLETE"
+
+    def test_a_second_request_kills_a_trial_that_does_not_listen(self, study, recorder, attempts):
+        study.behave({"baseline/0": ["stubborn"]})
+        stop = StopRequest()
+
+        def ask_twice():
+            stop.ask()
+            stop.ask()
+
+        began = time.monotonic()
+        end = study.run(observer=recorder(progress=ask_twice), stop=stop)
+
+        assert time.monotonic() - began < 8.0, "the grace of 10 s was not waited for"
+        assert end.status == 130
+        assert attempts(study) == [("baseline/0", "cancelled", "user_cancelled")]
+
+    @pytest.mark.slow
+    def test_ctrl_c_ends_a_coordinator_with_status_130(self, study, coordinator, attempts):
+        study.behave({"baseline/0": ["slow"]})
+        process = coordinator(study)
+        wait_until(lambda: processes_of(study))
+        time.sleep(1.0)
+
+        process.send_signal(signal.SIGINT)
+
+        assert process.wait(20) == 130
+        assert attempts(study) == [("baseline/0", "cancelled", "user_cancelled")]
+        assert processes_of(study) == []
+
+
+class TestKills:
+    def test_a_killed_supervisor_costs_an_attempt_and_nothing_else(self, study, recorder, attempts):
+        study.behave({"baseline/0": ["slow", "complete"]})
+        heartbeat = study.folder.attempt(arm="baseline", seed=0, number=1) / "heartbeat.json"
+        victims = []
+
+        def kill_supervisor():
+            if not victims:
+                victims.append(Heartbeat.read(heartbeat).supervisor_pid)
+                psutil.Process(victims[0]).kill()
+
+        end = study.run(observer=recorder(progress=kill_supervisor))
+
+        assert end.status == 0
+        assert attempts(study)[:2] == [
+            ("baseline/0", "lost", "worker_lost"),
+            ("baseline/0", "completed", "budget_reached"),
+        ]
+        assert processes_of(study) == []
+
+    @pytest.mark.slow
+    def test_a_killed_coordinator_leaves_no_process_and_the_study_goes_on(
+        self, study, coordinator, attempts, optuna_trials
+    ):
+        study.behave({"baseline/0": ["slow", "complete"]})
+        process = coordinator(study)
+        wait_until(lambda: processes_of(study))
+        time.sleep(1.0)
+
+        process.kill()
+        process.wait()
+        wait_until(lambda: not processes_of(study), seconds=10.0)
+        end = study.run()
+
+        assert end.status == 0
+        assert attempts(study) == [
+            ("baseline/0", "lost", "worker_lost"),
+            ("baseline/0", "completed", "budget_reached"),
+            ("half/0", "completed", "budget_reached"),
+        ]
+        assert optuna_trials(study)["baseline/0"].state.name == "COMPLETE"
+
+    @pytest.mark.slow
+    @pytest.mark.parametrize("write", [1, 2, 4, 6, 7, 9, 11, 12, 13])
+    def test_a_coordinator_killed_while_it_founds_a_study_is_made_good(
+        self, study, coordinator, trials, optuna_trials, write
+    ):
+        """Writes: schema, study, cells, Optuna's tables (4-6), its study, its trials (8, 9), the
+        link between both, the first claim, Optuna's state and parameter.
+        """
+        study.behave({})
+        killed = coordinator(study, write, "from_the_start")
+        assert killed.wait(60) == -signal.SIGKILL
+
+        end = study.run()
+
+        assert end.status == 0
+        assert list(trials(study)) == ["baseline/0", "half/0"]
+        numbers = {cell: trial.number for cell, trial in optuna_trials(study).items()}
+        assert numbers == {"baseline/0": 0, "half/0": 1}
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("ending", "write"),
+    [(("complete", "COMPLETE"), write) for write in range(1, 9)]
+    + [(("stop", "FAIL"), write) for write in (2, 4, 7)],
+)
+def test_a_coordinator_killed_between_two_writes_of_an_ending_is_made_good(
+    study, coordinator, attempts, optuna_trials, ending, write
+):
+    """Writes: processes, our record, four attributes, Optuna's state, the next claim."""
+    behaviour, state = ending
+    study.behave({"baseline/0": [behaviour]})
+    killed = coordinator(study, write)
+    assert killed.wait(60) == -signal.SIGKILL
+
+    study.run()
+
+    ended = attempts(study)
+    assert [trial for trial, *_ in ended].count("baseline/0") == 1
+    told = optuna_trials(study)["baseline/0"]
+    assert told.state.name == state
+    assert told.user_attrs["reason"] == ended[0][2]
+    assert told.params == {"learning_rate": 2e-4}
+
+
+class TestSeveralCoordinators:
+    @pytest.mark.slow
+    def test_two_that_start_together_run_every_cell_once(
+        self, tmp_path, small, coordinator, attempts
+    ):
+        study = small(tmp_path, seeds="[0, 1, 2]")
+        study.behave({})
+
+        both = [coordinator(study), coordinator(study)]
+        ends = sorted((process.wait(90), "StudyBusy" in process.stderr.read()) for process in both)
+
+        assert ends[0] == (0, False)
+        assert ends[1] in {(0, False), (1, True)}, "refused, or late: then there is nothing to do"
+        assert len(attempts(study)) == 6
+        assert {outcome for _, outcome, _ in attempts(study)} == {"completed"}
+
+    @pytest.mark.slow
+    def test_a_second_one_is_refused_by_the_process_that_runs_the_study(self, study, coordinator):
+        study.behave({"baseline/0": ["slow"]})
+        process = coordinator(study)
+        wait_until(lambda: processes_of(study))
+
+        with pytest.raises(StudyBusy, match=f"process {process.pid} on "):
+            study.run()
+
+
+class TestDatabaseTrouble:
+    def test_a_database_that_refuses_events_ends_no_trial(self, study, recorder, attempts):
+        """The trigger is a real refusal by SQLite; it goes with the first complaint."""
+        study.run(stop=_asked())
+        execute(
+            study,
+            "CREATE TRIGGER refuse BEFORE INSERT ON sweeper_update "
+            "BEGIN SELECT RAISE(ABORT, 'no'); END",
+        )
+        observer = recorder(message=lambda: execute(study, "DROP TRIGGER IF EXISTS refuse"))
+
+        end = study.run(observer=observer)
+
+        assert end.status == 0
+        assert "did not take its events" in observer.messages[0]
+        assert len(attempts(study)) == 2
+        with StudyStore.read(study.url) as store:
+            assert len(store.updates("baseline/0")) == 4
+
+    def test_a_result_that_could_not_be_recorded_is_adopted_by_the_next_run(
+        self, study, attempts, monkeypatch, optuna_trials
+    ):
+        monkeypatch.setattr(slot_loop, "PAUSES_SECONDS", (0.0,))
+        study.run(stop=_asked())
+        execute(
+            study,
+            "CREATE TRIGGER refuse BEFORE UPDATE OF outcome ON sweeper_attempt "
+            "BEGIN SELECT RAISE(ABORT, 'no'); END",
+        )
+        with pytest.raises(StoreError, match="no"):
+            study.run()
+        execute(study, "DROP TRIGGER refuse")
+
+        end = study.run()
+
+        assert end.status == 0
+        assert attempts(study) == [
+            ("baseline/0", "completed", "budget_reached"),
+            ("half/0", "completed", "budget_reached"),
+        ]
+        assert optuna_trials(study)["baseline/0"].value == 2.5
+
+
+def _asked():
+    """A stop request that stands from the beginning: the study is founded and no more."""
+    stop = StopRequest()
+    stop.ask()
+    return stop
+
+
+class TestOtherStudies:
+    def test_another_fingerprint_under_the_same_name_is_refused_with_the_way_on(self, study, small):
+        study.run()
+        study.file.path.unlink()
+        changed = small(study.place, rate="3e-4")
+
+        with pytest.raises(StudyConflict) as refusal:
+            changed.run()
+
+        key, whole = refusal.value.faults
+        assert (key.where, key.expected, key.got) == (
+            "training.learning_rate",
+            "0.0002",
+            "0.0003",
+        )
+        assert f"sweeper run {changed.file.path} --as NEW-NAME" in whole.hint
+        assert "--replace" not in whole.hint
+
+    def test_a_study_with_an_ended_trial_is_not_replaced(self, study):
+        study.run()
+
+        with pytest.raises(StudyConflict, match="baseline/0 completed"):
+            study.run(replace=True)
+
+    def test_a_study_without_one_is_replaced_when_asked_to(self, study, small, trials, recorder):
+        study.behave({"baseline/0": ["code_error"]})
+        study.run()
+        study.file.path.unlink()
+        changed = small(study.place, rate="3e-4")
+        with pytest.raises(StudyConflict, match="--replace"):
+            changed.run()
+        changed.behave({})
+        observer = recorder()
+
+        end = changed.run(replace=True, observer=observer)
+
+        assert end.counts == {"completed": 2}
+        assert observer.messages[0] == "discarded the recorded study and its 1 attempts"
+        assert trials(changed)["baseline/0"]["learning_rate"] == 3e-4
+        assert trials(changed)["baseline/0"]["attempts"] == 1
+
+    def test_a_study_runs_under_another_name_in_a_folder_of_its_own(self, study):
+        renamed = under_name(study.file, "other-rate")
+
+        assert renamed.study.name == "other-rate"
+        assert renamed.text == study.file.text
+
+    def test_a_name_that_is_a_path_is_refused(self, study):
+        with pytest.raises(StudyFileError, match="--as"):
+            under_name(study.file, "../elsewhere")
+
+
+def test_cells_claimed_in_reverse_order_come_to_the_same_results(tmp_path, small, trials, recorder):
+    forwards, backwards = small(tmp_path / "a"), small(tmp_path / "b")
+    observer = recorder()
+
+    forwards.run(slots=2)
+    backwards.run(reverse=True, observer=observer)
+
+    assert observer.started == [("half/0", 1), ("baseline/0", 1)]
+    losses = [
+        {cell: row["validation_loss"] for cell, row in trials(study).items()}
+        for study in (forwards, backwards)
+    ]
+    assert losses[0] == losses[1]
+
+
+class TestPreparing:
+    @pytest.mark.slow
+    def test_records_that_are_not_there_are_the_users_to_mend_and_nothing_is_recorded(self, study):
+        with pytest.raises(UserError, match=r"t\.jsonl|models/none"):
+            run_study(study.file)
+
+        assert not study.folder.database.exists()
+
+    @pytest.mark.slow
+    def test_a_preparation_that_ctrl_c_ended_is_an_interruption(self, study):
+        """The signal reaches the preparing child too, which then fails."""
+        end = run_study(study.file, stop=_asked())
+
+        assert end.status == 130
+        assert end.counts == {}

@@ -1,0 +1,107 @@
+"""What a slot does when something on the way to an ending goes wrong."""
+
+import errno
+from datetime import datetime
+
+import pytest
+
+from sweeper.records import Reason
+from sweeper.store.claims import LEASE_SECONDS, Owner
+from sweeper.store.store import StudyStore
+from sweeper.sweep import watch
+from sweeper.sweep.slot_loop import _not_started
+
+OTHER = Owner(worker="local", host="another-host", pid=1, started_at="1.0")
+
+
+@pytest.mark.parametrize(
+    ("number", "reason"),
+    [
+        (errno.ENOSPC, Reason.DISK),
+        (errno.EDQUOT, Reason.DISK),
+        (errno.EAGAIN, Reason.WORKER_LOST),
+        (errno.EACCES, Reason.WORKER_LOST),
+    ],
+)
+def test_an_attempt_that_could_not_be_started_says_whose_fault_it_is(number, reason):
+    assert _not_started(OSError(number, "what the system says")).reason is reason
+
+
+def test_a_cell_whose_folder_cannot_be_made_is_lost_and_the_rest_goes_on(study, attempts):
+    """The study allows one resume; a file stands where the cell's folder would be."""
+    study.folder.trials.mkdir(parents=True)
+    (study.folder.trials / "half-0").write_text("in the way")
+
+    end = study.run()
+
+    assert end.counts == {"completed": 1, "lost": 1}
+    assert attempts(study) == [
+        ("baseline/0", "completed", "budget_reached"),
+        ("half/0", "lost", "worker_lost"),
+        ("half/0", "lost", "worker_lost"),
+    ]
+
+
+def test_damaged_events_make_a_result_worthless_and_are_told(study, trials, recorder):
+    study.behave({"half/0": ["garbled"]})
+    observer = recorder()
+
+    study.run(observer=observer)
+
+    assert trials(study)["half/0"]["reason"] == "result_missing"
+    assert any("events.jsonl" in message for message in observer.messages)
+
+
+def test_a_cell_that_was_taken_over_is_given_up_and_its_result_stored_apart(
+    study, recorder, attempts, monkeypatch
+):
+    monkeypatch.setattr(watch, "RENEW_SECONDS", 0.0)
+    study.behave({"baseline/0": ["slow"], "half/0": ["complete"]})
+    taken = []
+
+    def take_over():
+        if not taken:
+            with StudyStore.open(study.url) as store:
+                store.lose_dead(lambda _: True, max_resumes=1)
+                taken.append(store.claim(OTHER, "cpu 1"))
+
+    end = study.run(observer=recorder(progress=take_over))
+
+    assert end.counts == {"running": 1, "completed": 1}
+    with StudyStore.read(study.url) as store:
+        (late,) = store.late_results()
+        assert [row["outcome"] for row in store.attempts("baseline/0")] == ["lost", None]
+    assert (late.cell, late.attempt, late.outcome.reason) == ("baseline/0", 1, Reason.KILLED)
+
+
+def test_the_lease_of_a_running_attempt_is_renewed(study, monkeypatch):
+    monkeypatch.setattr(watch, "RENEW_SECONDS", 0.0)
+    study.behave({"baseline/0": ["unhurried"]})
+
+    study.run()
+
+    with StudyStore.read(study.url) as store:
+        (attempt,) = store.attempts("baseline/0")
+    claimed, expires = (
+        datetime.fromisoformat(attempt[name]) for name in ("claimed_at", "lease_expires_at")
+    )
+    assert (expires - claimed).total_seconds() > LEASE_SECONDS + 2.0, "it ran for 2.7 s"
+
+
+def test_what_earlier_attempts_used_counts_against_the_wall_clock(study, attempts, small):
+    """Two attempts of a cell share its limit of 1.5 s: the first is killed, the second too slow."""
+    text = study.file.path.read_text().replace("max_resumes: 1", "limits: {wall_clock: 1.5s}")
+    study.file.path.write_text(text)
+    limited = small(study.place)
+    limited.behave({"half/0": ["late_kill", "slow"]})
+
+    end = limited.run()
+
+    assert end.counts == {"completed": 1, "limited": 1}
+    assert attempts(limited)[1:] == [
+        ("half/0", "lost", "killed"),
+        ("half/0", "limited", "wall_clock"),
+    ]
+    with StudyStore.read(limited.url) as store:
+        assert "in earlier attempts" in store.attempts("half/0")[1]["detail"]
+        assert "0.0 s in earlier" not in store.attempts("half/0")[1]["detail"]

@@ -1,0 +1,141 @@
+"""Who may start a trial while nothing has shown that trials of the study run."""
+
+from datetime import UTC, datetime
+
+import pytest
+
+from sweeper.records import Evaluation, Event, Outcome, Reason, Update
+from sweeper.sweep.turns import Turns
+
+
+def event(record):
+    return Event(sequence=1, at=datetime(2026, 3, 1, tzinfo=UTC), record=record)
+
+
+def evaluation(index):
+    return event(
+        Evaluation(
+            split="validation",
+            index=index,
+            target_tokens_read=0,
+            updates=0,
+            loss=4.0,
+            target_tokens=10,
+            records=2,
+            set_digest="s0",
+            dtype="float32",
+            micro_batch=1,
+            seconds=0.1,
+        )
+    )
+
+
+def window(*, ran):
+    return event(
+        Update(
+            window=1,
+            updates=int(ran),
+            first_record=0,
+            records=1,
+            record_digest="r1",
+            target_tokens=10,
+            target_tokens_read=10,
+            target_tokens_applied=10,
+            input_tokens=20,
+            padding_tokens=0,
+            learning_rate=1e-4,
+            loss=4.0,
+            gradient_norm=1.0,
+            clipped=False,
+            ran=ran,
+            skip=None,
+            seconds=0.1,
+            peak_memory_bytes=1,
+        )
+    )
+
+
+def ended(reason):
+    return Outcome(reason=reason, detail="")
+
+
+def test_the_first_slot_runs_alone():
+    turns = Turns(proven=False)
+
+    assert turns.take("a")
+    assert not turns.take("b")
+
+
+def test_slots_run_side_by_side_in_a_study_whose_trials_are_known_to_run():
+    turns = Turns(proven=True)
+
+    assert turns.take("a")
+    assert turns.take("b")
+
+
+@pytest.mark.parametrize(
+    ("events", "proven"),
+    [
+        ((), False),
+        ((evaluation(0),), False),
+        ((window(ran=True),), False),
+        ((evaluation(1), window(ran=True)), False),
+        ((evaluation(0), window(ran=False)), False),
+        ((evaluation(0), window(ran=True)), True),
+    ],
+)
+def test_an_initial_evaluation_and_an_update_let_the_others_in(events, proven):
+    turns = Turns(proven=False)
+    turns.take("a")
+
+    turns.saw(events)
+
+    assert turns.take("b") is proven
+
+
+def test_a_slot_that_gave_its_turn_back_lets_the_next_one_try_alone():
+    turns = Turns(proven=False)
+    turns.take("a")
+
+    turns.give_back("a")
+
+    assert not turns.anyone_busy
+    assert turns.take("b")
+    assert not turns.take("a")
+
+
+@pytest.mark.parametrize(
+    ("reason", "proven"),
+    [
+        (Reason.BUDGET_REACHED, True),
+        (Reason.NONFINITE_LOSS, True),
+        (Reason.WALL_CLOCK, True),
+        (Reason.KILLED, False),
+        (Reason.USER_CANCELLED, False),
+        (Reason.CODE_ERROR, False),
+    ],
+)
+def test_only_an_ending_of_the_trials_own_shows_that_trials_run(reason, proven):
+    turns = Turns(proven=False)
+
+    turns.ended(ended(reason))
+
+    assert turns.proven is proven
+
+
+def test_half_a_proof_from_a_lost_attempt_does_not_count_for_the_next():
+    turns = Turns(proven=False)
+    turns.saw([evaluation(0)])
+
+    turns.ended(ended(Reason.KILLED))
+    turns.saw([window(ran=True)])
+
+    assert not turns.proven
+
+
+def test_a_loss_takes_nothing_back_that_was_proven():
+    turns = Turns(proven=True)
+
+    turns.ended(ended(Reason.KILLED))
+
+    assert turns.proven

@@ -1,0 +1,90 @@
+"""What the view is told of a running attempt."""
+
+from datetime import UTC, datetime, timedelta
+
+import pytest
+
+from sweeper.records import Event, Phase, PhaseBegun, Update
+from sweeper.store.claims import Claim, Owner
+from sweeper.sweep.observer import Progress
+from sweeper.sweep.watch import Pace
+
+CLAIM = Claim(
+    cell="half/0",
+    arm="half",
+    seed=0,
+    attempt=1,
+    fencing_number=1,
+    owner=Owner(worker="local", host="h", pid=1, started_at="1.0"),
+    slot="cpu 1",
+    folder="trials/half-0/attempts/1",
+)
+BEGAN = datetime(2026, 3, 1, tzinfo=UTC)
+
+
+def event(seconds, record):
+    return Event(sequence=1, at=BEGAN + timedelta(seconds=seconds), record=record)
+
+
+def update(seconds, *, read, loss=2.0):
+    return event(
+        seconds,
+        Update(
+            window=1,
+            updates=1,
+            first_record=0,
+            records=1,
+            record_digest="r1",
+            target_tokens=10,
+            target_tokens_read=read,
+            target_tokens_applied=read,
+            input_tokens=20,
+            padding_tokens=0,
+            learning_rate=1e-4,
+            loss=loss,
+            gradient_norm=1.0,
+            clipped=False,
+            ran=True,
+            skip=None,
+            seconds=0.1,
+            peak_memory_bytes=1,
+        ),
+    )
+
+
+@pytest.fixture
+def pace():
+    return Pace(CLAIM, budget_target_tokens=100)
+
+
+def test_before_the_first_window_only_the_phase_is_known(pace):
+    assert pace.after((event(0, PhaseBegun(phase=Phase.LOADING)),)) == Progress(
+        slot="cpu 1",
+        cell="half/0",
+        phase=Phase.LOADING,
+        target_tokens_read=0,
+        budget_target_tokens=100,
+        loss=None,
+        learning_rate=None,
+        seconds_left=None,
+    )
+
+
+def test_one_window_tells_how_far_but_not_how_long(pace):
+    progress = pace.after((update(5, read=10, loss=3.5),))
+
+    assert (progress.target_tokens_read, progress.loss) == (10, 3.5)
+    assert progress.seconds_left is None
+
+
+def test_the_time_left_follows_the_pace_between_first_and_latest_window(pace):
+    """20 tokens took 4 s, so the 70 that are left take 14 s."""
+    pace.after((update(5, read=10),))
+
+    assert pace.after((update(9, read=30),)).seconds_left == 14.0
+
+
+def test_a_phase_stays_until_the_next(pace):
+    pace.after((event(0, PhaseBegun(phase=Phase.TRAINING)),))
+
+    assert pace.after((update(5, read=10),)).phase is Phase.TRAINING
