@@ -27,6 +27,11 @@ class Example:
         """Number of target tokens."""
         return int(self.supervised.sum())
 
+    @property
+    def input_tokens(self) -> int:
+        """Number of tokens, padding left out."""
+        return len(self.token_ids)
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Window:
@@ -48,6 +53,11 @@ class Window:
     def target_tokens(self) -> int:
         """Target tokens of the whole window: the divisor of its loss."""
         return sum(example.target_tokens for example in self.examples)
+
+    @property
+    def input_tokens(self) -> int:
+        """Tokens of the whole window, padding left out."""
+        return sum(example.input_tokens for example in self.examples)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -1,0 +1,63 @@
+"""What a trial ran on, by field name: recorded per attempt and compared within a seed."""
+
+from __future__ import annotations
+
+import os
+import platform
+from collections.abc import Mapping
+from importlib.metadata import version
+from pathlib import Path
+
+import torch
+from torch import nn
+
+from sweeper.training.options import TrainingOptions
+from sweeper.training.precision import base_dtype, resolve_precision
+
+_LIBRARY_SWITCHES = ("CUBLAS_WORKSPACE_CONFIG", "MKL_CBWR", "ONEDNN_MAX_CPU_ISA")
+"""Environment variables that choose other kernels, so other last bits."""
+
+
+def describe_environment(
+    model: nn.Module, training: TrainingOptions, *, micro_batch: int, ranks: int = 1
+) -> Mapping[str, str]:
+    """Returns the fields for a loaded model; a field that does not apply is left out."""
+    device = next(model.parameters()).device
+    config = getattr(model, "config", None)
+    attention = getattr(config, "_attn_implementation", None)
+    fields: dict[str, str | None] = {
+        "device": _device_name(device),
+        "cpu": _cpu_name(),
+        "cpu_capability": torch.backends.cpu.get_cpu_capability(),
+        "python": platform.python_version(),
+        "torch": torch.__version__,
+        "transformers": version("transformers"),
+        "peft": version("peft"),
+        "cuda": torch.version.cuda if device.type == "cuda" else None,
+        "threads": str(torch.get_num_threads()),
+        "micro_batch": str(micro_batch),
+        "ranks": str(ranks),
+        "deterministic": _yes_no(torch.are_deterministic_algorithms_enabled()),
+        "tf32": _yes_no(training.tf32),
+        "dtype": str(base_dtype(model)).removeprefix("torch."),
+        "precision": resolve_precision(training.precision, model),
+        "attention": attention,
+    }
+    fields |= {name.lower(): os.environ.get(name) for name in _LIBRARY_SWITCHES}
+    return {name: text for name, text in fields.items() if text is not None}
+
+
+def _device_name(device: torch.device) -> str:
+    return torch.cuda.get_device_name(device) if device.type == "cuda" else "cpu"
+
+
+def _cpu_name() -> str:
+    """Returns the processor's model; Linux tells it in /proc alone."""
+    file = Path("/proc/cpuinfo")
+    lines = file.read_text(encoding="utf-8").splitlines() if file.is_file() else []
+    names = [line.partition(":")[2].strip() for line in lines if line.startswith("model name")]
+    return names[0] if names else platform.processor() or platform.machine()
+
+
+def _yes_no(flag: bool) -> str:
+    return "yes" if flag else "no"

@@ -1,0 +1,103 @@
+"""Saves the final adapter or model, whole or not at all.
+
+The files are written into a sibling folder under a temporary name, brought to the disk, and renamed
+in one stroke. What a kill leaves under the temporary name is cleared by the next save.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import shutil
+from pathlib import Path
+
+from peft import PeftModel
+from torch import nn
+from transformers import PreTrainedModel
+
+from sweeper.records import Artifact
+
+_ADAPTER_CONFIG = "adapter_config.json"
+
+
+def save(model: nn.Module, folder: Path, *, tokenizer: Path | None) -> Artifact:
+    """Saves in peft's or transformers' format, the tokenizer's files beside the weights.
+
+    Args:
+        model: As trained; with an adapter, only the adapter is saved.
+        folder: Must not exist yet. The artifact's path is its name.
+        tokenizer: Folder whose files are copied; None: none.
+
+    Raises:
+        FileExistsError: The folder exists.
+        OSError: It cannot be written, for instance because the disk is full; nothing is left.
+    """
+    if folder.exists():
+        raise FileExistsError(f"{folder} exists already; an attempt never writes twice")
+    partial = folder.with_name(f".{folder.name}.partial")
+    shutil.rmtree(partial, ignore_errors=True)
+    try:
+        kind = _write(model, partial)
+        if tokenizer is not None:
+            shutil.copytree(tokenizer, partial, dirs_exist_ok=True)
+        _bring_to_disk(partial)
+        partial.rename(folder)
+    except BaseException:
+        shutil.rmtree(partial, ignore_errors=True)
+        raise
+    _fsync(folder.parent)
+    return Artifact(kind=kind, path=folder.name, sha256=folder_digest(folder))
+
+
+def folder_digest(folder: Path) -> str:
+    """Returns the SHA-256 over relative names and contents of all files, in order of names."""
+    sha = hashlib.sha256()
+    for name, file in sorted((p.relative_to(folder).as_posix(), p) for p in _files(folder)):
+        sha.update(f"{name}\0{_file_digest(file)}\n".encode())
+    return sha.hexdigest()
+
+
+def _write(model: nn.Module, folder: Path) -> str:
+    folder.mkdir(parents=True)
+    if isinstance(model, PeftModel):
+        # embeddings are frozen here; "auto" would ask a hub whether the vocabulary was resized
+        model.save_pretrained(str(folder), save_embedding_layers=False)
+        _sort_targets(folder / _ADAPTER_CONFIG)
+        return "adapter"
+    assert isinstance(model, PreTrainedModel)
+    model.save_pretrained(str(folder))
+    return "model"
+
+
+def _sort_targets(config: Path) -> None:
+    """Rewrites peft's set of targets in order, which otherwise varies with the hash seed."""
+    entries = json.loads(config.read_text(encoding="utf-8"))
+    if isinstance(entries["target_modules"], list):
+        entries["target_modules"] = sorted(entries["target_modules"])
+    config.write_text(json.dumps(entries, indent=2, sort_keys=True), encoding="utf-8")
+
+
+def _bring_to_disk(folder: Path) -> None:
+    for file in _files(folder):
+        _fsync(file)
+    for inner in (path for path in folder.rglob("*") if path.is_dir()):
+        _fsync(inner)
+    _fsync(folder)
+
+
+def _fsync(path: Path) -> None:
+    descriptor = os.open(path, os.O_RDONLY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
+
+
+def _files(folder: Path) -> list[Path]:
+    return [path for path in folder.rglob("*") if path.is_file()]
+
+
+def _file_digest(file: Path) -> str:
+    with file.open("rb") as stream:
+        return hashlib.file_digest(stream, "sha256").hexdigest()
