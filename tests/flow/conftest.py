@@ -93,14 +93,15 @@ class Laboratory:
         assert expect is None or done.returncode == expect, done.stdout + done.stderr
         return done
 
-    def start(self, *arguments: str) -> subprocess.Popen[str]:
-        return subprocess.Popen(
-            self.command(*arguments),
-            cwd=self.folder,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE,
-            text=True,
-        )
+    def start(self, *arguments: str) -> subprocess.Popen[bytes]:
+        with self.log.open("wb") as log:
+            return subprocess.Popen(
+                self.command(*arguments), cwd=self.folder, stdout=log, stderr=subprocess.STDOUT
+            )
+
+    @property
+    def log(self) -> Path:
+        return self.folder / "run.log"
 
     def rows(self, table: str, *more: str) -> list[dict[str, object]]:
         return json.loads(self.sweeper(table, str(self.study), "--json", *more).stdout)
@@ -129,6 +130,8 @@ class Laboratory:
         raise AssertionError(f"did not happen within {seconds} s")
 
 
+LORA = "tune: lora\nlora: {rank: 4, alpha: 8, targets: all-linear}"
+
 STUDY = """\
 name: flow
 question: {{kind: rate_too_high, text: Is the rate too large?}}
@@ -137,8 +140,7 @@ compare: {{key: training.learning_rate, multiply: {arms}}}
 seeds: {seeds}
 budget: {{target_tokens: {budget}}}
 model: {{path: {model}}}
-tune: lora
-lora: {{rank: 4, alpha: 8, targets: all-linear}}
+{tune}
 data:
   train: {{path: train.jsonl}}
   validation: {{path: validation.jsonl}}
@@ -170,6 +172,7 @@ def set_up_laboratory(folder: Path, model: Path, **settings: object) -> Laborato
         "clip": "1.0",
         "every": 200,
         "slots": "[cpu, cpu]",
+        "tune": LORA,
         "model": model,
     } | settings
     write_jsonl(folder / "train.jsonl", records(0, 40))

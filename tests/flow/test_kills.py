@@ -75,7 +75,7 @@ def test_after_kill_minus_9_of_the(whom, laboratory, undisturbed):
         study.wait_for(lambda: not study.processes(), seconds=10)
         study.sweeper("run", str(study.study))
     else:
-        assert run.wait(timeout=200) == 0, run.stderr.read()
+        assert run.wait(timeout=200) == 0, study.log.read_text()
     lost = sweeper.attempts(study.study).query("outcome == 'lost'")
     assert lost["reason"].tolist() == [{"trial": "killed"}.get(whom, "worker_lost")]
     assert sweeper.trials(study.study)["outcome"].tolist() == ["completed", "completed"]

@@ -9,7 +9,7 @@ import sweeper
 pytestmark = pytest.mark.slow
 
 WILD = {
-    "optimizer": "{kind: sgd}",
+    "tune": "tune: full",
     "clip": "null",
     "budget": 600,
     "every": 100,
@@ -17,7 +17,7 @@ WILD = {
 
 
 def test_an_arm_that_is_stopped_in_every_seed_is_unstable_and_the_study_is_done(laboratory):
-    study = laboratory(**WILD, rate="1.0e-2", arms="{baseline: 1, double: 100}", seeds="[0, 1]")
+    study = laboratory(**WILD, rate="2e-3", arms="{baseline: 1, double: 500}", seeds="[0, 1]")
 
     study.sweeper("run", str(study.study))
 
@@ -31,7 +31,7 @@ def test_an_arm_that_is_stopped_in_every_seed_is_unstable_and_the_study_is_done(
 
 def test_a_baseline_that_is_stopped_itself_ends_the_study_early(laboratory):
     study = laboratory(
-        **WILD, rate="1.0", arms="{baseline: 1, half: 0.5}", seeds="[0, 1]", slots="[cpu]"
+        **WILD, rate="1.0", arms="{baseline: 1, half: 0.001}", seeds="[0, 1]", slots="[cpu]"
     )
 
     ended = study.sweeper("run", str(study.study), expect=3)
