@@ -4,6 +4,8 @@ import json
 
 import pytest
 
+pytestmark = pytest.mark.slow
+
 
 def refused(study, *expected, command="check"):
     done = study.sweeper(command, str(study.study), expect=2)

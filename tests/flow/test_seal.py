@@ -15,7 +15,13 @@ import sweeper
 
 pytestmark = pytest.mark.slow
 
-SMALL = {"seeds": "[0]", "arms": "{baseline: 1, double: 2}", "budget": 200, "every": 100, "slots": "[cpu]"}
+SMALL = {
+    "seeds": "[0]",
+    "arms": "{baseline: 1, double: 2}",
+    "budget": 200,
+    "every": 100,
+    "slots": "[cpu]",
+}
 
 HOOK = """\
 import os, sys
