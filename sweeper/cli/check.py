@@ -3,25 +3,38 @@
 from __future__ import annotations
 
 import json
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 
 from sweeper.cli.arguments import AsJson, Study
-from sweeper.cli.output import console, name_next, plain, print_json, terminal_table
+from sweeper.cli.layout import columns_from, print_columns, print_facts
+from sweeper.cli.output import name_next, print_json, write
+from sweeper.cli.plain import plain
 from sweeper.cli.progress import telling
-from sweeper.study.checking import CheckReport, SplitSummary, describe
+from sweeper.data.manifest import Overlap
+from sweeper.report.recorded import study_to_run
+from sweeper.study.arms import ArmPlan
+from sweeper.study.checking import CheckReport, Setting, SplitSummary, describe
 from sweeper.study.exposure import ExposurePlan
 from sweeper.study.folder import StudyFolder
-from sweeper.study.loading import load_study
 from sweeper.study.plan import make_plan
 from sweeper.study.preparing import prepare
 from sweeper.training.report import ModelReport
 
 Rows = Sequence[Mapping[str, object]]
 
+SEEDS_ABREAST = 3
+"""Seeds side by side in the table of exposures: what a terminal of 80 columns holds."""
+
 
 def check(study: Study, as_json: AsJson = False) -> None:
-    """Print what a study file resolves to: cells, rates, exposure, warnings."""
-    study_file = load_study(study)
+    """Print what a study will do, before it costs anything.
+
+    Reads and tokenises the data, once, and looks at the model without loading a weight. Prints
+    every resolved setting, splits, exposure by seed, arms, cells, warnings, and what so many
+    seeds can and cannot show. No device is touched.
+    """
+    study_file = study_to_run(study)
     folder = StudyFolder.beside(study_file.path, study_file.study.name)
     with telling() as progress:
         manifest = prepare(study_file, folder, progress=progress)
@@ -32,45 +45,41 @@ def check(study: Study, as_json: AsJson = False) -> None:
         print_json(plain(report))
     else:
         print_report(report)
-    name_next(f"sweeper run {study}")
+    name_next("run", study)
 
 
 def print_report(report: CheckReport) -> None:
-    """Prints the report section by section; what is empty is left out."""
-    screen = console()
-    screen.print(f"{report.name}: {report.question}", style="bold", markup=False)
-    screen.print(f"fingerprint {report.fingerprint}", markup=False)
+    """Prints the report for people, what asks for attention last: it stays on the screen."""
+    write(f"{report.name}: {report.question}", style="bold")
+    _print_settings("Settings of the file", [each for each in report.settings if each.given])
+    _print_settings("Defaults", [each for each in report.settings if not each.given])
     for title, rows in _tables(report):
-        screen.print(f"\n{title}", style="bold", markup=False)
-        screen.print(terminal_table(rows, list(rows[0])))
+        write(f"\n{title}", style="bold")
+        print_columns(columns_from(rows))
     for title, lines in _texts(report):
         if lines:
-            screen.print(f"\n{title}", style="bold", markup=False)
+            write(f"\n{title}", style="bold")
         for line in lines:
-            screen.print(line, markup=False)
+            write(line)
+
+
+def _print_settings(title: str, settings: Sequence[Setting]) -> None:
+    """Prints the settings that are not null; those come later, on one line."""
+    facts = {
+        each.key: each.value if isinstance(each.value, str) else json.dumps(each.value)
+        for each in settings
+        if each.value is not None
+    }
+    write(f"\n{title}", style="bold")
+    print_facts(facts)
 
 
 def _tables(report: CheckReport) -> Iterator[tuple[str, Rows]]:
-    yield "Settings", [_setting(each.key, each.value, each.given) for each in report.settings]
-    yield (
-        f"Arms: {report.factor}",
-        [
-            {
-                "arm": arm.name,
-                "peak": f"{arm.learning_rate_peak:g}",
-                "final": f"{arm.learning_rate_final:g}",
-                "peak x weight_decay": f"{arm.lr_x_weight_decay:g}",
-            }
-            for arm in report.arms
-        ],
-    )
     yield "Data", [_split(split) for split in report.splits]
-    yield "Exposure of every trial, by seed", [_exposure(each) for each in report.exposures]
-
-
-def _setting(key: str, value: object, given: bool) -> dict[str, object]:
-    text = value if isinstance(value, str) else json.dumps(value)
-    return {"key": key, "value": text, "from": "the file" if given else "default"}
+    exposures = report.exposures
+    for first in range(0, len(exposures), SEEDS_ABREAST):
+        yield "Exposure of every trial", _exposures(exposures[first : first + SEEDS_ABREAST])
+    yield f"Arms: {report.factor}", [_arm(arm) for arm in report.arms]
 
 
 def _split(split: SplitSummary) -> dict[str, object]:
@@ -81,15 +90,22 @@ def _split(split: SplitSummary) -> dict[str, object]:
         "input tokens": split.input_tokens,
         "longest": split.longest_tokens,
         "cut": split.cut,
-        "dropped": "; ".join(f"{each.count} {each.reason}" for each in split.dropped) or None,
         "digest": split.digest[:12],
     }
+
+
+def _exposures(exposures: Sequence[ExposurePlan]) -> Rows:
+    """Returns the seeds side by side, one row per quantity."""
+    by_seed = {f"seed {each.seed}": _exposure(each) for each in exposures}
+    quantities = _exposure(exposures[0])
+    return [
+        {"": name} | {seed: facts[name] for seed, facts in by_seed.items()} for name in quantities
+    ]
 
 
 def _exposure(each: ExposurePlan) -> dict[str, object]:
     planned = each.planned
     return {
-        "seed": each.seed,
         "target tokens": planned.target_tokens,
         "input tokens": planned.input_tokens,
         "records": planned.records,
@@ -97,26 +113,50 @@ def _exposure(each: ExposurePlan) -> dict[str, object]:
         "windows": planned.windows,
         "targets per update": f"{each.fewest_target_tokens} to {each.most_target_tokens}",
         "last window": f"{each.last_window_records} records",
-        "warm-up": f"{each.warmup} {each.counter} ({each.warmup_share:.1%})",
+        "warm-up": _warmup(each),
+        "warm-up's share": f"{each.warmup_share:.1%}",
         "evaluations": each.evaluations,
     }
 
 
+def _warmup(each: ExposurePlan) -> str:
+    unit = each.counter.replace("_", " ")
+    return f"1 {unit.removesuffix('s')}" if each.warmup == 1 else f"{each.warmup} {unit}"
+
+
+def _arm(arm: ArmPlan) -> dict[str, object]:
+    return {
+        "arm": arm.name,
+        "peak": f"{arm.learning_rate_peak:g}",
+        "final": f"{arm.learning_rate_final:g}",
+        "peak x weight_decay": f"{arm.lr_x_weight_decay:g}",
+    }
+
+
 def _texts(report: CheckReport) -> Iterator[tuple[str, Sequence[str]]]:
+    off = ", ".join(each.key for each in report.settings if each.value is None)
     cells = ", ".join(cell.id for cell in report.cells)
     yield f"Cells, in the order they start ({len(report.cells)})", (cells,)
     yield "How the budget is met", (report.rounding_rule,)
     yield "Model", () if report.model is None else tuple(_model(report.model))
-    yield "Overlap between splits", tuple(_overlaps(report))
-    yield "Notices", report.notices
-    yield f"What {len(report.exposures)} seeds can show", report.resolution.sentences
-    yield "Warnings", report.warnings
+    yield "Off (null)", (off,)
     yield (
         "Not yet in effect",
         tuple(
             f"{each.key}: {each.written} ({each.capability})" for each in report.not_yet_in_effect
         ),
     )
+    yield "Left out", tuple(_left_out(report.splits))
+    yield "Overlap between splits", _overlaps(report.overlaps)
+    yield "Notices", report.notices
+    yield f"What {_seeds(report)} can show", report.resolution.sentences
+    yield "Warnings", report.warnings
+    yield "Fingerprint", (report.fingerprint,)
+
+
+def _seeds(report: CheckReport) -> str:
+    count = len(report.exposures)
+    return "1 seed" if count == 1 else f"{count} seeds"
 
 
 def _model(model: ModelReport) -> Iterator[str]:
@@ -126,12 +166,31 @@ def _model(model: ModelReport) -> Iterator[str]:
         f"embedding of {model.embedding_rows} rows; "
         f"{model.max_positions or 'an undeclared number of'} positions"
     )
-    if model.adapted_modules:
-        yield f"Adapter on {len(model.adapted_modules)} modules: {', '.join(model.adapted_modules)}"
+    kinds = Counter(module.rpartition(".")[2] for module in model.adapted_modules)
+    if kinds:
+        named = ", ".join(f"{count} {kind}" for kind, count in kinds.items())
+        yield f"Adapter on {len(model.adapted_modules)} modules: {named}"
 
 
-def _overlaps(report: CheckReport) -> Iterator[str]:
-    for each in report.overlaps:
-        what = "equal records" if each.kind == "exact" else "equal prompts, other answers"
-        numbers = ", ".join(str(number) for number in each.record_numbers)
-        yield f"{each.split} and {each.held_out}: {each.count} {what} (records {numbers})"
+def _left_out(splits: Sequence[SplitSummary]) -> Iterator[str]:
+    for split in splits:
+        for each in split.dropped:
+            reason = each.reason.replace("_", " ")
+            yield f"{split.name}: {_numbered(each.count, reason, each.record_numbers)}"
+
+
+def _overlaps(overlaps: Sequence[Overlap]) -> Sequence[str]:
+    return [_overlap(each) for each in overlaps if each.count] or ["none"]
+
+
+def _overlap(each: Overlap) -> str:
+    what = "equal records" if each.kind == "exact" else "equal prompts, other answers"
+    numbered = _numbered(each.count, what, each.record_numbers)
+    return f"{each.split} and {each.held_out}: {numbered}"
+
+
+def _numbered(count: int, what: str, record_numbers: Sequence[int]) -> str:
+    """Returns the count with the numbers of the records, of which only the first are known."""
+    numbers = ", ".join(map(str, record_numbers))
+    more = ", ..." if count > len(record_numbers) else ""
+    return f"{count} {what} (records {numbers}{more})"

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 
 from sweeper.cli.arguments import AsJson, Study
-from sweeper.cli.output import cell, console, name_next, print_json, terminal_table
+from sweeper.cli.layout import cell, columns_from, print_columns
+from sweeper.cli.output import name_next, print_json, write
+from sweeper.report.columns import NATS
 from sweeper.report.comparison import compare as compare_study
 from sweeper.selection.arm_comparison import ArmComparison
 from sweeper.selection.comparison import Comparison
@@ -14,65 +16,83 @@ from sweeper.selection.summaries import ArmSummary
 
 
 def compare(study: Study, as_json: AsJson = False) -> None:
-    """Print the answer, the verdict on every arm, and the numbers behind them."""
+    """Print the answer, then what stands behind it.
+
+    The verdict on every arm in words, losses and paired differences, retention, what a study of
+    this size could have seen. While trials are missing the answer says so.
+    """
     found = compare_study(study)
     if as_json:
         print_json(found.to_json())
     else:
         print_comparison(found)
-    name_next(f"sweeper trials {study}")
+    name_next("trials", study)
 
 
 def print_comparison(found: Comparison) -> None:
     """Prints the comparison for people: the answer first, then what stands behind it."""
-    screen = console()
-    screen.print(f"Question: {found.question_text}", markup=False)
-    screen.print(f"Answer:   {found.answer.sentence}", style="bold", markup=False)
-    screen.print()
-    screen.print(terminal_table(*_with_names(_arms(found))))
-    screen.print(_LEGEND.format(seeds=len(found.seeds)), markup=False)
+    write(f"Question: {found.question_text}")
+    write(f"Answer:   {found.answer.sentence}", style="bold")
+    write("\nVerdicts", style="bold")
+    for arm in found.arms:
+        write(f"{arm.arm}: {arm.verdict.label}\n{arm.verdict.sentence}")
+    _print_numbers(found)
     for title, lines in _findings(found):
-        screen.print(f"\n{title}", style="bold")
-        for line in lines:
-            screen.print(line, markup=False)
+        _print_lines(title, lines)
 
 
-_LEGEND = (
-    "Losses and differences in nats per target token on the validation split; difference = arm "
-    "- baseline, paired over {seeds} seeds; negative: the arm is lower."
-)
+def _print_numbers(found: Comparison) -> None:
+    write("\nValidation loss at the end, nats per target token, completed trials", style="bold")
+    losses = [_losses(summary, found.factor) for summary in _in_order(found)]
+    print_columns(columns_from(losses, units={"mean": NATS}))
+    write(
+        f"\nArm - baseline, nats per target token, paired over {len(found.seeds)} seeds; "
+        "negative: the arm is lower",
+        style="bold",
+    )
+    print_columns(columns_from([_difference(arm) for arm in found.arms]))
 
 
-def _with_names(
-    rows: Sequence[Mapping[str, object]],
-) -> tuple[Sequence[Mapping[str, object]], Sequence[str]]:
-    return rows, list(rows[0])
+def _print_lines(title: str, lines: Sequence[str]) -> None:
+    write(f"\n{title}", style="bold")
+    for line in lines:
+        write(line)
 
 
-def _arms(found: Comparison) -> list[dict[str, object]]:
-    rivals = {arm.arm: arm for arm in found.arms}
+def _in_order(found: Comparison) -> list[ArmSummary]:
+    """Returns the arms by the factor where it has an order, else the baseline first."""
     summaries = [found.baseline, *(arm.summary for arm in found.arms)]
-    summaries.sort(key=lambda each: each.value if isinstance(each.value, float) else 0.0)
-    return [_row(summary, rivals.get(summary.arm), found.factor) for summary in summaries]
+    return sorted(summaries, key=lambda each: each.value if isinstance(each.value, float) else 0.0)
 
 
-def _row(summary: ArmSummary, arm: ArmComparison | None, factor: str) -> dict[str, object]:
+def _losses(summary: ArmSummary, factor: str) -> dict[str, object]:
     value = summary.value if isinstance(summary.value, str) else f"{summary.value:g}"
-    difference = None if arm is None else arm.difference
     return {
         "arm": summary.arm,
         factor.rpartition(".")[2]: value,
         "completed": f"{summary.n_completed} of {summary.n_planned}",
         "stopped": summary.n_stopped,
-        "mean loss": summary.mean,
-        "sd": summary.sd,
-        "difference": None if difference is None else _signed(difference.mean),
-        "95 % interval": None if difference is None else _interval(difference.interval_95),
-        "Holm p": None if difference is None else difference.p_holm,
-        "lower in": None if difference is None else f"{difference.lower_in} of {difference.n}",
-        "retention": None if arm is None else arm.retention.verdict.value,
-        "verdict": "the baseline" if arm is None else arm.verdict.label,
+        "missing": summary.n_missing,
+        "mean": summary.mean,
+        "sd": _short(summary.sd),
     }
+
+
+def _difference(arm: ArmComparison) -> dict[str, object]:
+    found = arm.difference
+    return {
+        "arm": arm.arm,
+        "pairs": None if found is None else found.n,
+        "difference": None if found is None else _signed(found.mean),
+        "95 % interval": None if found is None else _interval(found.interval_95),
+        "Holm p": None if found is None else _short(found.p_holm),
+        "lower in": None if found is None else f"{found.lower_in} of {found.n}",
+        "retention": arm.retention.verdict.value.replace("_", " "),
+    }
+
+
+def _short(value: float | None) -> str | None:
+    return None if value is None else f"{value:.2g}"
 
 
 def _signed(value: float | None) -> str | None:
@@ -83,25 +103,22 @@ def _interval(interval: Interval | None) -> str | None:
     return None if interval is None else f"{interval.low:+.4f} to {interval.high:+.4f}"
 
 
-def _findings(found: Comparison) -> Iterator[tuple[str, list[str]]]:
-    yield "Verdicts", [arm.verdict.sentence for arm in found.arms]
+def _findings(found: Comparison) -> Iterator[tuple[str, Sequence[str]]]:
     notes = [note for arm in found.arms for note in arm.notes]
     if notes:
         yield "Notes", notes
     yield "Retention", [arm.retention.sentence for arm in found.arms]
     if found.boundary is not None:
         yield "Range", [found.boundary.sentence]
-    yield "Resolution", list(_resolution(found))
+    yield "Resolution", [_resolution(arm, found.smallest_difference) for arm in found.arms]
     yield "Choice", [found.choice.sentence]
 
 
-def _resolution(found: Comparison) -> Iterator[str]:
-    for arm in found.arms:
-        resolution = None if arm.difference is None else arm.difference.resolution
-        if resolution is None:
-            yield f"{arm.arm}: not known from these trials."
-        else:
-            yield (
-                f"{arm.arm}: a true difference of {cell(resolution)} nats would be found in 4 "
-                f"studies of 5; {found.smallest_difference:g} was declared to matter."
-            )
+def _resolution(arm: ArmComparison, smallest_difference: float) -> str:
+    resolution = None if arm.difference is None else arm.difference.resolution
+    if resolution is None:
+        return f"{arm.arm}: not known from these trials."
+    return (
+        f"{arm.arm}: a true difference of {cell(resolution)} nats would be found in 4 studies of "
+        f"5; {smallest_difference:g} was declared to matter."
+    )

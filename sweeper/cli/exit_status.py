@@ -1,4 +1,4 @@
-"""What a command's exit status means."""
+"""What the exit status of a command that failed means; how a run ended says `RunStatus`."""
 
 from __future__ import annotations
 
@@ -6,10 +6,7 @@ from enum import IntEnum
 
 
 class ExitStatus(IntEnum):
-    """Exit statuses of every command."""
+    """Exit statuses of any command, beside 0."""
 
-    DONE = 0
     OUR_FAILURE = 1
     USER_MISTAKE = 2
-    CRITERIA_NOT_MET = 3
-    INTERRUPTED = 130

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 import traceback
+from collections.abc import Callable
 from importlib.metadata import version
 from typing import Annotated
 
@@ -13,7 +14,7 @@ from sweeper.cli.check import check
 from sweeper.cli.compare import compare
 from sweeper.cli.exit_status import ExitStatus
 from sweeper.cli.init import init
-from sweeper.cli.output import console
+from sweeper.cli.output import never_fail_on_characters, tell, write
 from sweeper.cli.run import run
 from sweeper.cli.show import show
 from sweeper.cli.status import status
@@ -21,6 +22,31 @@ from sweeper.cli.tables import trials, updates
 from sweeper.errors import SweeperError, UserError
 
 DEBUG = "--debug"
+
+_COMMANDS: tuple[tuple[Callable[..., None], tuple[str, ...]], ...] = (
+    (init, ("sweeper init", "sweeper init rate-study")),
+    (check, ("sweeper check study.yaml", "sweeper check study.yaml --json > check.json")),
+    (run, ("sweeper run study.yaml", "sweeper run study.yaml --as second-try")),
+    (status, ("sweeper status study.yaml", "sweeper status runs/learning-rate")),
+    (
+        trials,
+        (
+            "sweeper trials study.yaml",
+            "sweeper trials study.yaml --columns trial,reason,detail",
+            "sweeper trials study.yaml --csv > trials.csv",
+        ),
+    ),
+    (
+        updates,
+        (
+            "sweeper updates study.yaml double/2",
+            "sweeper updates study.yaml --parquet updates.parquet",
+        ),
+    ),
+    (show, ("sweeper show study.yaml double/2",)),
+    (compare, ("sweeper compare study.yaml", "sweeper compare study.yaml --json")),
+)
+"""Every command with examples of it, in the order in which somebody needs them."""
 
 
 def application() -> typer.Typer:
@@ -38,8 +64,10 @@ def application() -> typer.Typer:
         epilog="STUDY is a study file or its run folder. Start with: sweeper init",
     )
     app.callback()(_global_options)
-    for command in (init, check, run, status, trials, updates, show, compare):
-        app.command(no_args_is_help=command is not init)(command)
+    for command, examples in _COMMANDS:
+        listed = "".join(f"\n  {example}" for example in examples)
+        epilog = f"\b\nExample{'s' if len(examples) > 1 else ''}:{listed}"
+        app.command(no_args_is_help=command is not init, epilog=epilog)(command)
     return app
 
 
@@ -47,6 +75,7 @@ def main(arguments: list[str] | None = None) -> None:
     """Runs one command and ends the process with its exit status."""
     given = list(sys.argv[1:] if arguments is None else arguments)
     debug = DEBUG in given
+    never_fail_on_characters()
     try:
         application()([argument for argument in given if argument != DEBUG], prog_name="sweeper")
     except SweeperError as error:
@@ -58,9 +87,8 @@ def main(arguments: list[str] | None = None) -> None:
 def _told(error: SweeperError, *, debug: bool) -> int:
     if debug:
         traceback.print_exception(error)
-    screen = console(sys.stderr)
     for fault in error.faults:
-        screen.print(f"error: {fault}", markup=False)
+        tell(f"error: {fault}")
     mistake = isinstance(error, UserError)
     return ExitStatus.USER_MISTAKE if mistake else ExitStatus.OUR_FAILURE
 
@@ -68,21 +96,29 @@ def _told(error: SweeperError, *, debug: bool) -> int:
 def _surprised(error: Exception, *, debug: bool) -> int:
     if debug:
         traceback.print_exception(error)
-        return ExitStatus.OUR_FAILURE
-    console(sys.stderr).print(
+    tell(
         f"error: sweeper failed unexpectedly: {type(error).__name__}: {error}. "
-        "Nothing recorded is lost. Run the same command with --debug and report what it prints.",
-        markup=False,
+        "Nothing recorded is lost."
+        + ("" if debug else " Run the same command with --debug and report what it prints.")
     )
     return ExitStatus.OUR_FAILURE
 
 
-def _global_options(
-    show_version: Annotated[
-        bool, typer.Option("--version", help="Print the version and end.", is_eager=True)
-    ] = False,
-    debug: Annotated[bool, typer.Option(DEBUG, help="Show tracebacks.")] = False,  # noqa: ARG001
-) -> None:
-    if show_version:
-        console().print(f"sweeper {version('sweeper')}")
+def _print_version(is_asked: bool) -> None:
+    if is_asked:
+        write(f"sweeper {version('sweeper')}")
         raise typer.Exit
+
+
+def _global_options(
+    show_version: Annotated[  # its callback acts on it
+        bool,
+        typer.Option(
+            "--version", help="Print the version and end.", callback=_print_version, is_eager=True
+        ),
+    ] = False,
+    debug: Annotated[  # `main` looks for it, anywhere on the line
+        bool, typer.Option(DEBUG, help="Show tracebacks; may stand anywhere on the line.")
+    ] = False,
+) -> None:
+    """Options that belong to no command."""

@@ -6,15 +6,17 @@ import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
-from sweeper.cli.output import console
+from rich.text import Text
+
+from sweeper.cli.output import console, is_animated, tell
 
 
 @contextmanager
 def telling() -> Iterator[Callable[[str], None]]:
     """Yields a function that shows one line: in place on a terminal, one below another off it."""
     screen = console(sys.stderr)
-    if not screen.is_terminal:
-        yield lambda line: screen.print(line, markup=False)
+    if not is_animated(screen):
+        yield tell
         return
     with screen.status("") as status:
-        yield lambda line: status.update(line.replace("[", r"\["))
+        yield lambda line: status.update(Text(line))

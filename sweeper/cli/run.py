@@ -11,8 +11,9 @@ import typer
 from sweeper.cli.arguments import Study
 from sweeper.cli.check import check
 from sweeper.cli.live import watching
-from sweeper.cli.output import console, name_next
-from sweeper.study.loading import load_study
+from sweeper.cli.output import name_next, write
+from sweeper.cli.wording import counted
+from sweeper.report.recorded import study_to_run
 from sweeper.sweep.running import RunChoices, run_study
 from sweeper.sweep.stop_request import StopRequest, listening
 from sweeper.sweep.study_end import RunStatus, StudyEnd
@@ -26,41 +27,55 @@ def run(
     ] = None,
     replace: Annotated[
         bool,
-        typer.Option("--replace", help="Discard a recorded study of which no trial has ended."),
+        typer.Option(
+            "--replace",
+            help="Discard the recorded study first; refused once a trial completed or was stopped.",
+        ),
     ] = False,
     dry_run: Annotated[
         bool, typer.Option("--dry-run", help="Print what would run, as `check` does; run nothing.")
     ] = False,
 ) -> None:
-    """Run what is left of a study. The same command goes on where it was interrupted."""
+    """Run what is left of a study.
+
+    The same command goes on where it was interrupted. Ctrl-C lets running trials end in order,
+    a second one kills them. Exit status: 0 done, 3 ended without meeting its own criteria, 130
+    interrupted.
+    """
     if dry_run:
         check(study)
         return
-    study_file = load_study(study)
+    study_file = study_to_run(study)
     stop = StopRequest()
-    with listening(stop), watching(sys.stderr) as observer:
+    with listening(stop), watching(sys.stderr, stop) as observer:
         end = run_study(
             study_file,
             observer=observer,
             stop=stop,
             choices=RunChoices(as_name=as_name, replace=replace),
         )
-    _tell(end, study if as_name is None else end.folder)
+    print_end(end)
+    if end.status is RunStatus.INTERRUPTED:
+        name_next("run", study, *(() if as_name is None else ("--as", as_name)), remark="goes on")
+    else:
+        name_next("compare", study if as_name is None else _near(end.folder))
     raise typer.Exit(int(end.status))
 
 
-def _tell(end: StudyEnd, study: Path) -> None:
-    screen = console()
-    counts = ", ".join(f"{count} {name}" for name, count in sorted(end.counts.items()))
-    total = sum(end.counts.values())
+def print_end(end: StudyEnd) -> None:
+    """Prints how the study stands after the run."""
     if end.did_nothing:
-        screen.print(f"{end.name} had already ended; nothing was run.", markup=False)
-    if counts:
-        screen.print(f"{end.name}: {total} trials: {counts}. {end.folder}", markup=False)
+        write(f"{end.name} had already ended; nothing was run.")
+    if end.counts:
+        write(f"{end.name}: {sum(end.counts.values())} trials: {counted(end.counts)}")
+        write(f"Recorded in {end.folder}")
     if end.ended_early is not None:
-        screen.print(f"Ended early: {end.ended_early}", markup=False)
+        write(f"Ended early: {end.ended_early}")
     if end.status is RunStatus.INTERRUPTED:
-        screen.print("Interrupted; nothing recorded is lost.", markup=False)
-        name_next(f"sweeper run {study}   (goes on)")
-    else:
-        name_next(f"sweeper compare {study}")
+        write("Interrupted; nothing recorded is lost.")
+
+
+def _near(folder: Path) -> Path:
+    """Returns the folder as somebody who stands here would name it."""
+    here = Path.cwd()
+    return folder.relative_to(here) if folder.is_relative_to(here) else folder

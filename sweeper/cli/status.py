@@ -3,27 +3,62 @@
 from __future__ import annotations
 
 from sweeper.cli.arguments import AsJson, Study
-from sweeper.cli.output import console, name_next, plain, print_json, terminal_table
-from sweeper.report.standing import Standing, standing
+from sweeper.cli.layout import columns_from, print_columns
+from sweeper.cli.output import name_next, print_json, write
+from sweeper.cli.plain import plain
+from sweeper.cli.wording import counted, ending
+from sweeper.report.columns import NATS
+from sweeper.report.standing import RunningTrial, Standing, standing
 
 
 def status(study: Study, as_json: AsJson = False) -> None:
-    """Print how many trials are where, and what is running."""
+    """Print how many trials are where, and what runs.
+
+    It may be asked at any time, also while another process runs the study.
+    """
     found = standing(study)
     if as_json:
         print_json(plain(found))
     else:
         _print(found)
-    name_next(f"sweeper compare {study}" if found.is_finished else f"sweeper run {study}")
+    if found.is_finished:
+        name_next("compare", study)
+    elif found.is_attended:
+        name_next("status", study, remark="while it runs")
+    else:
+        name_next("run", study, remark="goes on")
 
 
 def _print(found: Standing) -> None:
-    screen = console()
-    screen.print(f"{found.name}  {found.folder}", style="bold", markup=False)
+    write(f"{found.name}  {found.folder}", style="bold")
     total = sum(found.counts.values())
-    counts = ", ".join(f"{count} {name}" for name, count in sorted(found.counts.items()))
-    screen.print(f"{total} trials of {found.budget_target_tokens} target tokens: {counts}")
+    write(f"{total} trials of {found.budget_target_tokens} target tokens: {counted(found.counts)}")
     if found.ended_why is not None:
-        screen.print(f"Ended: {found.ended_why}", markup=False)
+        write(f"Ended: {found.ended_why}")
+    if found.endings:
+        write("\nNot completed", style="bold")
+    for each in found.endings:
+        write(ending(each.trial, each.outcome, each.reason, each.detail))
     if found.running:
-        screen.print(terminal_table(found.running, list(found.running[0])))
+        write("\nRunning", style="bold")
+        rows = [_row(trial, found.budget_target_tokens) for trial in found.running]
+        print_columns(columns_from(rows, units={"loss": NATS}))
+    for owner in dict.fromkeys(map(_owner, found.running)):
+        write(owner)
+
+
+def _row(trial: RunningTrial, budget_target_tokens: int) -> dict[str, object]:
+    share = trial.target_tokens_read / budget_target_tokens
+    return {
+        "trial": trial.trial,
+        "slot": trial.slot,
+        "target tokens": f"{trial.target_tokens_read} ({share:.0%})",
+        "loss": trial.loss,
+        "attempt": trial.attempt,
+        "since": trial.since,
+    }
+
+
+def _owner(trial: RunningTrial) -> str:
+    state = {True: "which is alive", False: "which is gone", None: "on another host than this"}
+    return f"Run by process {trial.pid} on {trial.host}, {state[trial.owner_is_alive]}."

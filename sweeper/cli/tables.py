@@ -7,8 +7,12 @@ from typing import Annotated
 import typer
 
 from sweeper.cli.arguments import AsCsv, AsJson, AsParquet, Columns, Study
-from sweeper.cli.output import Form, name_next, print_table
+from sweeper.cli.forms import Form, print_table
+from sweeper.cli.output import name_next
 from sweeper.report.tables import trial_table, update_table
+
+FACTOR = 3
+"""Place of the factor's column among those of trials."""
 
 TRIALS_SHOWN = (
     "status",
@@ -27,15 +31,15 @@ TRIALS_SHOWN = (
 UPDATES_SHOWN = (
     "trial",
     "window",
-    "updates",
-    "target_tokens",
-    "target_tokens_read",
-    "learning_rate",
     "loss",
+    "learning_rate",
+    "target_tokens_read",
     "gradient_norm",
     "clipped",
     "ran",
     "skip",
+    "updates",
+    "target_tokens",
     "seconds",
 )
 
@@ -47,23 +51,31 @@ def trials(
     as_csv: AsCsv = False,
     parquet: AsParquet = None,
 ) -> None:
-    """Print one row per trial, failed and open ones included."""
+    """Print one row per trial.
+
+    Failed and open trials are rows too; nothing is left out. A loss at the end of the budget is
+    there for completed trials only.
+    """
     table = trial_table(study)
-    factor = table.names()[3]
     form = Form(json=as_json, csv=as_csv, parquet=parquet, columns=columns)
-    print_table(table, form, shown=("trial", factor, *TRIALS_SHOWN))
-    name_next(f"sweeper compare {study}")
+    print_table(table, form, shown=("trial", table.names()[FACTOR], *TRIALS_SHOWN))
+    name_next("compare", study)
 
 
-def updates(  # one parameter per option of the command
+def updates(
     study: Study,
-    trial: Annotated[str | None, typer.Argument(help="One trial, as in double/2.")] = None,
+    trial: Annotated[
+        str | None, typer.Argument(help="One trial, as in double/2; all without it.")
+    ] = None,
     columns: Columns = None,
     as_json: AsJson = False,
     as_csv: AsCsv = False,
     parquet: AsParquet = None,
 ) -> None:
-    """Print one row per window, whether or not it ended in an update."""
+    """Print one row per window of a trial's latest attempt.
+
+    Windows that ended in no update are rows too, with the reason.
+    """
     form = Form(json=as_json, csv=as_csv, parquet=parquet, columns=columns)
     print_table(update_table(study, trial), form, shown=UPDATES_SHOWN)
-    name_next(f"sweeper show {study} {trial or 'TRIAL'}")
+    name_next("show", study, trial or "ARM/SEED")

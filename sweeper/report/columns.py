@@ -56,7 +56,8 @@ def _flag(name: str, meaning: str) -> Column:
     return Column(name=name, kind="flag", unit=None, meaning=meaning)
 
 
-_NATS = "nats per target token"
+NATS = "nats per target token"
+SECONDS = "s"
 
 _TRIAL = _text("trial", "arm and seed: the cell's id")
 _ARM = _text("arm", "name of the factor's value")
@@ -80,12 +81,12 @@ TRIALS: tuple[Column, ...] = (
     _text("outcome", "completed, stopped, limited, lost, failed or cancelled"),
     _text("reason", "why it ended"),
     _text("detail", "the sentence behind the reason, with its numbers"),
-    _number("initial_loss", _NATS, "validation loss before the first update"),
-    _number("first_window_loss", _NATS, "training loss of the first window, before any update"),
-    _number("validation_loss", _NATS, "validation loss at the declared checkpoint"),
-    _number("last_finite_loss", _NATS, "last finite loss of a window or evaluation"),
-    _number("retention_initial_loss", _NATS, "retention loss before the first update"),
-    _number("retention_loss", _NATS, "retention loss at the declared checkpoint"),
+    _number("initial_loss", NATS, "validation loss before the first update"),
+    _number("first_window_loss", NATS, "training loss of the first window, before any update"),
+    _number("validation_loss", NATS, "validation loss at the declared checkpoint"),
+    _number("last_finite_loss", NATS, "last finite loss of a window or evaluation"),
+    _number("retention_initial_loss", NATS, "retention loss before the first update"),
+    _number("retention_loss", NATS, "retention loss at the declared checkpoint"),
     _READ,
     _APPLIED,
     _integer("records", "records", "records read"),
@@ -95,7 +96,7 @@ TRIALS: tuple[Column, ...] = (
     _integer("updates", "updates", "optimizer steps that ran"),
     _integer("skipped", "windows", "windows that ended in no update"),
     _integer("clipped", "updates", "updates whose gradient was scaled down to the threshold"),
-    _number("wall_seconds", "s", "wall-clock time of all attempts, evaluation included"),
+    _number("wall_seconds", SECONDS, "wall-clock time of all attempts, evaluation included"),
     _integer("peak_memory_bytes", "bytes", "peak memory of the trial's processes"),
     _integer("attempts", None, "executions of the cell"),
     _text("adapter_path", "where the final adapter or model is"),
@@ -122,12 +123,12 @@ UPDATES: tuple[Column, ...] = (
     _integer("input_tokens", "tokens", "input tokens of the window, padding left out"),
     _integer("padding_tokens", "tokens", "padding positions that were computed"),
     _number("learning_rate", None, "rate read back from the optimizer"),
-    _number("loss", _NATS, "sum of token losses over the window's target tokens"),
+    _number("loss", NATS, "sum of token losses over the window's target tokens"),
     _number("gradient_norm", None, "global norm before clipping"),
     _flag("clipped", "whether the gradient was scaled down to the threshold"),
     _flag("ran", "whether the optimizer stepped"),
     _text("skip", "why it did not"),
-    _number("seconds", "s", "time the window took"),
+    _number("seconds", SECONDS, "time the window took"),
     _integer("peak_memory_bytes", "bytes", "peak memory so far"),
     _NONFINITE,
     _AT,
@@ -143,13 +144,13 @@ EVALUATIONS: tuple[Column, ...] = (
     _integer("grid_index", None, "place on the nominal grid; 0 is before the first update"),
     _READ,
     _integer("updates", "updates", "optimizer steps that had run"),
-    _number("loss", _NATS, "sum of token losses / target tokens, over the whole split"),
+    _number("loss", NATS, "sum of token losses / target tokens, over the whole split"),
     _integer("target_tokens", "target tokens", "target tokens scored"),
     _integer("records", "records", "records scored"),
     _text("set_digest", "SHA-256 of the ordered records scored"),
     _text("dtype", "precision of the forward passes"),
     _integer("micro_batch", "records", "records per forward pass"),
-    _number("seconds", "s", "time it took"),
+    _number("seconds", SECONDS, "time it took"),
     _NONFINITE,
     _AT,
 )
@@ -185,23 +186,24 @@ ATTEMPTS: tuple[Column, ...] = (
     _text("detail", "the sentence behind the reason, with its numbers"),
     _text("evidence", "further facts, as JSON"),
     _integer("exit_status", None, "exit status of the child; negative: the signal"),
-    _number("wall_seconds", "s", "wall-clock time of the child"),
+    _number("wall_seconds", SECONDS, "wall-clock time of the child"),
     _integer("peak_memory_bytes", "bytes", "peak memory of the child's process tree"),
 )
 
 
-def named_after(factor: str, columns: Sequence[Column]) -> tuple[Column, ...]:
-    """Returns trial columns with the factor's last key as the name of its column."""
-    name = factor.rsplit(".", maxsplit=1)[-1]
+def trial_columns(factor_key: str, *, is_text: bool) -> tuple[Column, ...]:
+    """Returns the columns of trials, that of the factor named by the factor's last key."""
+    name = factor_key.rpartition(".")[2]
     if name == _LEARNING_RATE.name:
-        return tuple(columns)
-    value = Column(name=name, kind="text", unit=None, meaning="the arm's value of the factor")
-    return tuple(value if column is _LEARNING_RATE else column for column in columns)
+        return TRIALS
+    kind: Kind = "text" if is_text else "number"
+    factor = Column(name=name, kind=kind, unit=None, meaning="the arm's value of the factor")
+    return tuple(factor if column is _LEARNING_RATE else column for column in TRIALS)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Table:
-    """Rows as plain values, None where unknown, with the columns they have."""
+    """Rows as plain values, None where unknown; what the columns leave out is not shown."""
 
     rows: Sequence[Mapping[str, object]]
     columns: Sequence[Column]
@@ -211,7 +213,7 @@ class Table:
         return [column.name for column in self.columns]
 
     def only(self, names: Sequence[str]) -> Table:
-        """Returns the table with these columns alone, in this order.
+        """Returns the table with these columns alone, in this order, each once.
 
         Raises:
             NotFound: A name is not a column; all such names are in it.
@@ -220,8 +222,12 @@ class Table:
         faults = [_no_column(name, self.names()) for name in names if name not in by_name]
         if faults:
             raise NotFound(*faults)
-        rows = [{name: row[name] for name in names} for row in self.rows]
-        return Table(rows=rows, columns=[by_name[name] for name in names])
+        chosen = [by_name[name] for name in dict.fromkeys(names)]
+        return Table(rows=self.rows, columns=chosen)
+
+    def records(self) -> list[dict[str, object]]:
+        """Returns the rows with exactly the table's columns, in their order."""
+        return [{column.name: row[column.name] for column in self.columns} for row in self.rows]
 
     def frame(self) -> pd.DataFrame:
         """Returns the table as a frame with exactly its columns and their types."""

@@ -8,7 +8,7 @@ from itertools import accumulate
 from pathlib import Path
 
 from sweeper.records import Reason
-from sweeper.report.recorded import recorded_settings, run_folder
+from sweeper.report.recorded import reading, recorded_settings, run_folder
 from sweeper.selection.comparison import Comparison
 from sweeper.selection.comparison import compare as judge
 from sweeper.selection.evidence import (
@@ -34,9 +34,8 @@ def compare(study: str | Path) -> Comparison:
     Raises:
         NotFound: There is no such study, or it has not begun.
     """
-    folder = run_folder(study)
-    with StudyStore.read(folder.database_url) as store:
-        return judge(evidence(store, recorded_settings(folder)))
+    with reading(study) as store:
+        return judge(evidence(store, recorded_settings(run_folder(study))))
 
 
 def evidence(store: StudyStore, study: Study) -> StudyEvidence:

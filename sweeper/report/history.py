@@ -2,35 +2,17 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 from sweeper.records import Notice, Stop
-from sweeper.report.recorded import check_trial, reading
+from sweeper.report.columns import EVALUATIONS, UPDATES, Table, trial_columns
+from sweeper.report.recorded import check_trial, reading, run_folder
 from sweeper.store.reading import AttemptEvent, Row
 
-_EVALUATION_KEYS = (
-    "split",
-    "grid_index",
-    "target_tokens_read",
-    "updates",
-    "loss",
-    "target_tokens",
-    "seconds",
-)
-_UPDATE_KEYS = (
-    "window",
-    "updates",
-    "target_tokens",
-    "target_tokens_read",
-    "learning_rate",
-    "loss",
-    "gradient_norm",
-    "clipped",
-    "ran",
-    "skip",
-)
+_JSON_COLUMNS = ("adapted_modules", "configuration", "environment", "evidence")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -43,13 +25,32 @@ class Note:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class History:
-    """One trial: its row, every attempt, what it remarked, its evaluations and windows."""
+    """One trial: its row, every attempt, what it remarked, its evaluations and windows.
 
-    trial: Mapping[str, object]
+    Attributes:
+        folder: The run folder, which paths are relative to.
+        trial: A table of one row.
+        attempts: The rows of the attempts, what they hold as JSON text decoded.
+        evaluations: Of the latest attempt, as it made them.
+        updates: Of the latest attempt, window by window.
+    """
+
+    folder: Path
+    trial: Table
     attempts: Sequence[Mapping[str, object]]
     notes: Sequence[Note]
-    evaluations: Sequence[Mapping[str, object]]
-    updates: Sequence[Mapping[str, object]]
+    evaluations: Table
+    updates: Table
+
+    def to_json(self) -> dict[str, object]:
+        """Returns plain values; None where a number is unknown."""
+        return {
+            "trial": self.trial.records()[0],
+            "attempts": list(self.attempts),
+            "notes": [{"attempt": note.attempt, "text": note.text} for note in self.notes],
+            "evaluations": self.evaluations.records(),
+            "updates": self.updates.records(),
+        }
 
 
 def history(study: str | Path, trial: str) -> History:
@@ -60,13 +61,21 @@ def history(study: str | Path, trial: str) -> History:
     """
     with reading(study) as store:
         check_trial(store, trial)
+        recorded = store.study()
+        columns = trial_columns(recorded.factor_key, is_text=recorded.factor_is_text)
+        rows = [row for row in store.trials() if row["trial"] == trial]
         return History(
-            trial=next(row for row in store.trials() if row["trial"] == trial),
-            attempts=store.attempts(trial),
+            folder=run_folder(study).path,
+            trial=Table(rows=rows, columns=columns),
+            attempts=[_decoded(row) for row in store.attempts(trial)],
             notes=[note for event in store.notes(trial) if (note := _note(event)) is not None],
-            evaluations=[_only(row, _EVALUATION_KEYS) for row in store.evaluations(trial)],
-            updates=[_only(row, _UPDATE_KEYS) for row in store.updates(trial)],
+            evaluations=Table(rows=store.evaluations(trial), columns=EVALUATIONS),
+            updates=Table(rows=store.updates(trial), columns=UPDATES),
         )
+
+
+def _decoded(row: Row) -> Row:
+    return row | {name: json.loads(str(row[name])) for name in _JSON_COLUMNS if row[name]}
 
 
 def _note(event: AttemptEvent) -> Note | None:
@@ -77,7 +86,3 @@ def _note(event: AttemptEvent) -> Note | None:
         text = f"stopped in window {record.window}: {record.reason}: {record.detail}"
         return Note(attempt=event.attempt, text=text)
     return None
-
-
-def _only(row: Row, keys: Sequence[str]) -> dict[str, object]:
-    return {key: row[key] for key in keys}

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from sweeper.errors import Fault, NotFound
+from sweeper.errors import Fault, NotFound, nearest
 from sweeper.store.store import StudyStore
 from sweeper.study.folder import StudyFolder
-from sweeper.study.loading import load_study
+from sweeper.study.loading import StudyFile, load_study
 from sweeper.study.schema import Study
 
 
@@ -29,21 +30,13 @@ def run_folder(study: str | Path) -> StudyFolder:
                 hint="Write one with `sweeper init`, or name an existing one",
             )
         )
-    folder = StudyFolder(path.resolve()) if path.is_dir() else _folder_of(path)
+    if path.is_dir():
+        return _begun(path)
+    study_file = load_study(path)
+    folder = StudyFolder.beside(study_file.path, study_file.study.name)
     if not folder.database.exists():
-        raise NotFound(
-            Fault(
-                what="the study has not begun: its run folder holds no database",
-                where=str(folder.path),
-                hint=f"Start it: sweeper run {study}",
-            )
-        )
+        raise _not_begun(folder, f"Start it with `sweeper run {study}`")
     return folder
-
-
-def _folder_of(file: Path) -> StudyFolder:
-    study_file = load_study(file)
-    return StudyFolder.beside(study_file.path, study_file.study.name)
 
 
 @contextmanager
@@ -54,8 +47,37 @@ def reading(study: str | Path) -> Iterator[StudyStore]:
         NotFound: There is no such study, or it has not begun.
         StoreError: The database cannot be read.
     """
-    with StudyStore.read(run_folder(study).database_url) as store:
+    folder = run_folder(study)
+    with StudyStore.read(folder.database_url) as store:
+        if store.find_study() is None:
+            raise _not_begun(folder, "Start it with `sweeper run`")
         yield store
+
+
+def study_to_run(study: Path) -> StudyFile:
+    """Returns the study of a file, or the one recorded in a run folder, which then goes on.
+
+    Raises:
+        NotFound: The folder holds no recorded study, or lies no longer beside its study file.
+        StudyFileError: The file cannot be read, or holds no study.
+    """
+    if not study.is_dir():
+        return load_study(study)
+    folder = _begun(study)
+    recorded = load_study(folder.recorded_study)
+    name = folder.path.name
+    beside = folder.path.parent.parent / folder.recorded_study.name
+    if StudyFolder.beside(beside, name) != folder:
+        raise NotFound(
+            Fault(
+                what="a run folder that was moved can be read, but not run",
+                where=str(folder.path),
+                expected="runs/NAME beside the study file",
+                hint="Name the study file",
+            )
+        )
+    under_its_name = recorded.study.model_copy(update={"name": name})
+    return dataclasses.replace(recorded, path=beside, study=under_its_name)
 
 
 def recorded_settings(folder: StudyFolder) -> Study:
@@ -72,10 +94,24 @@ def check_trial(store: StudyStore, trial: str | None) -> str | None:
     cells = [cell.cell for cell in store.cells()]
     if trial is None or trial in cells:
         return trial
+    close = nearest(trial, cells)
     raise NotFound(
         Fault(
             what=f"the study has no trial {trial}",
             expected=", ".join(cells),
-            hint="Write arm and seed, as in double/2",
+            hint=f"Did you mean {close}?" if close else "Write arm and seed, as in double/2",
         )
+    )
+
+
+def _begun(path: Path) -> StudyFolder:
+    folder = StudyFolder(path.resolve())
+    if not folder.database.exists():
+        raise _not_begun(folder, "Name a study file, or the folder runs/NAME that a run of it made")
+    return folder
+
+
+def _not_begun(folder: StudyFolder, hint: str) -> NotFound:
+    return NotFound(
+        Fault(what="no study has begun in this folder", where=str(folder.path), hint=hint)
     )

@@ -1,16 +1,50 @@
-"""Where a study stands: how many cells are where, and what goes on now."""
+"""Where a study stands: how many cells are where, what went wrong, and what goes on now."""
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from sweeper.report.recorded import run_folder
-from sweeper.store.reading import Row
+from sweeper.records import OutcomeKind
+from sweeper.report.recorded import reading, run_folder
+from sweeper.store.reading import CellRecord, Row
 from sweeper.store.status import CellStatus
-from sweeper.store.store import StudyStore
+from sweeper.workers.liveness import is_alive
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Ending:
+    """How a trial ended that did not complete."""
+
+    trial: str
+    outcome: str
+    reason: str
+    detail: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RunningTrial:
+    """One running trial with its progress, and whose it is.
+
+    Attributes:
+        since: When its cell was claimed, UTC.
+        loss: The last finite loss of a window, nats per target token.
+        host: Where its coordinator runs, `pid` there.
+        owner_is_alive: Whether that coordinator lives; None when it is another host's and nobody
+            can tell.
+    """
+
+    trial: str
+    slot: str
+    attempt: int
+    since: str
+    target_tokens_read: int
+    loss: float | None
+    host: str
+    pid: int
+    owner_is_alive: bool | None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -20,7 +54,8 @@ class Standing:
     Attributes:
         folder: The run folder.
         counts: Cells by outcome, or by status where they have none; only what occurs.
-        running: One row per running trial, with its progress.
+        endings: Of the trials that ended otherwise than completed, in plan order.
+        running: The trials that the database has as running.
         ended_why: Why the study ended; None while it may go on.
     """
 
@@ -29,7 +64,8 @@ class Standing:
     folder: str
     budget_target_tokens: int
     counts: Mapping[str, int]
-    running: Sequence[Mapping[str, object]]
+    endings: Sequence[Ending]
+    running: Sequence[RunningTrial]
     ended_why: str | None
 
     @property
@@ -37,8 +73,14 @@ class Standing:
         """Whether no cell is left to run."""
         return not any(status.value in self.counts for status in _OPEN)
 
+    @property
+    def is_attended(self) -> bool:
+        """Whether some coordinator is, or may be, at work."""
+        return any(trial.owner_is_alive is not False for trial in self.running)
 
-_OPEN = (CellStatus.WAITING, CellStatus.RUNNING, CellStatus.NOT_RUN)
+
+_OPEN = (CellStatus.WAITING, CellStatus.RUNNING)
+_ORDER = (*OutcomeKind, CellStatus.RUNNING, CellStatus.WAITING, CellStatus.NOT_RUN)
 
 
 def standing(study: str | Path) -> Standing:
@@ -47,34 +89,56 @@ def standing(study: str | Path) -> Standing:
     Raises:
         NotFound: There is no such study, or it has not begun.
     """
-    folder = run_folder(study)
-    with StudyStore.read(folder.database_url) as store:
-        recorded, cells, rows = store.study(), store.cells(), store.trials()
-        slots = {row["trial"]: row for row in store.attempts()}
-        running = [_progress(row, slots[row["trial"]]) for row in rows if _is_running(row)]
+    with reading(study) as store:
+        attempts = [row for row in store.attempts() if row["ended_at"] is None]
+        trials = {str(row["trial"]): row for row in store.trials()}  # never behind its attempts
+        recorded, cells = store.study(), store.cells()
     return Standing(
         name=recorded.name,
         fingerprint=recorded.fingerprint,
-        folder=str(folder.path),
+        folder=str(run_folder(study).path),
         budget_target_tokens=recorded.budget_target_tokens,
-        counts=dict(Counter(str(cell.outcome or cell.status) for cell in cells)),
-        running=running,
+        counts=_counts(cells),
+        endings=[_ending(cell) for cell in cells if _ended_otherwise(cell)],
+        running=[_running(trials[str(attempt["trial"])], attempt) for attempt in attempts],
         ended_why=recorded.ended_why,
     )
 
 
-def _is_running(row: Row) -> bool:
-    return row["status"] == CellStatus.RUNNING.value
+def _counts(cells: Iterable[CellRecord]) -> Mapping[str, int]:
+    found = Counter(str(cell.outcome or cell.status) for cell in cells)
+    return {str(name): found[str(name)] for name in _ORDER if str(name) in found}
 
 
-def _progress(row: Row, attempt: Row) -> dict[str, object]:
-    return {
-        "trial": row["trial"],
-        "slot": attempt["slot"],
-        "attempt": attempt["attempt"],
-        "since": attempt["claimed_at"],
-        "target_tokens_read": row["target_tokens_read"],
-        "last_finite_loss": row["last_finite_loss"],
-        "host": attempt["host"],
-        "pid": attempt["pid"],
-    }
+def _ended_otherwise(cell: CellRecord) -> bool:
+    return cell.outcome not in {None, OutcomeKind.COMPLETED}
+
+
+def _ending(cell: CellRecord) -> Ending:
+    return Ending(
+        trial=cell.cell,
+        outcome=str(cell.outcome),
+        reason=str(cell.reason),
+        detail=cell.detail or "",
+    )
+
+
+def _running(trial: Row, attempt: Row) -> RunningTrial:
+    host, pid = str(attempt["host"]), _integer(attempt["pid"])
+    loss = trial["last_finite_loss"]
+    return RunningTrial(
+        trial=str(attempt["trial"]),
+        slot=str(attempt["slot"]),
+        attempt=_integer(attempt["attempt"]),
+        since=str(attempt["claimed_at"]),
+        target_tokens_read=_integer(trial["target_tokens_read"]),
+        loss=loss if isinstance(loss, float) else None,
+        host=host,
+        pid=pid,
+        owner_is_alive=is_alive(host, pid, float(str(attempt["process_started_at"]))),
+    )
+
+
+def _integer(value: object) -> int:
+    assert isinstance(value, int)
+    return value

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pandas as pd
 
-from sweeper.report.columns import ATTEMPTS, EVALUATIONS, TRIALS, UPDATES, Table, named_after
+from sweeper.report.columns import ATTEMPTS, EVALUATIONS, UPDATES, Table, trial_columns
 from sweeper.report.recorded import check_trial, reading
 
 
@@ -52,7 +52,8 @@ def attempts(study: str | Path, trial: str | None = None) -> pd.DataFrame:
 def trial_table(study: str | Path) -> Table:
     """Returns the table behind `trials`."""
     with reading(study) as store:
-        columns = named_after(store.study().factor_key, TRIALS)
+        recorded = store.study()
+        columns = trial_columns(recorded.factor_key, is_text=recorded.factor_is_text)
         return Table(rows=store.trials(), columns=columns)
 
 

@@ -10,7 +10,7 @@ def test_a_fault_keeps_what_is_expected_and_what_to_do() -> None:
     problem = BadRecord("it is odd", detail="turn 2", expected="even", hint="Add one")
     tally.add(problem, Place(record=3, line=7))
     (fault,) = tally.faults("f")
-    assert str(fault) == "f: it is odd (got record 3 (line 7), turn 2; expected even). Add one"
+    assert str(fault) == "f: it is odd (got record 3 (line 7), turn 2; expected even). Add one."
 
 
 def test_kinds_beyond_the_twentieth_are_counted() -> None:

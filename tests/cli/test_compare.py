@@ -1,0 +1,69 @@
+"""`sweeper compare`: the answer in words first, then the numbers, in 80 columns."""
+
+import json
+
+
+def lines(text):
+    return [line.rstrip() for line in text.splitlines()]
+
+
+def test_the_answer_and_the_verdicts_come_first_in_words(sweeper, finished):
+    shown = lines(sweeper("compare", "study.yaml").out)
+
+    assert shown[0] == "Question: Is the rate too high?"
+    assert shown[1].startswith("Answer:   No, provisionally: half (0.0001) is worse than baseline")
+    assert shown[2:5] == ["", "Verdicts", "half: worse:provisional"]
+    assert shown[5].startswith("half is worse than baseline: higher by 0.508 nats per target token")
+    assert shown[6] == "double: unstable:3/3"
+    assert shown[7].startswith("double reached a loss that is not finite in 3 of 3 seeds")
+
+
+def test_losses_and_differences_fit_80_columns(sweeper, finished, narrow):
+    ran = sweeper("compare", "study.yaml")
+
+    shown = lines(ran.out)
+    start = shown.index("Validation loss at the end, nats per target token, completed trials")
+    assert shown[start + 1 : start + 5] == [
+        "arm       learning_rate  completed  stopped  missing    mean  sd",
+        "half      0.0001         3 of 3           0        0  2.0703  0.07",
+        "baseline  0.0002         3 of 3           0        0  1.5625  0.062",
+        "double    0.0004         0 of 3           3        0       -  -",
+    ]
+    assert shown[start + 7 : start + 10] == [
+        "arm     pairs  difference  95 % interval       Holm p   lower in  retention",
+        "half        3  +0.5078     +0.4884 to +0.5272  0.00016  0 of 3    passed",
+        "double      0  -           -                   1        0 of 0    failed",
+    ]
+    assert "want of width" not in ran.err
+
+
+def test_what_follows_says_how_sure_it_is_and_what_is_chosen(sweeper, finished):
+    shown = lines(sweeper("compare", "study.yaml").out)
+
+    titles = ["Notes", "Retention", "Range", "Resolution", "Choice"]
+    assert [line for line in shown if line in titles] == titles
+    assert "double skipped 3 of 6 windows." in shown
+    assert (
+        "half: a true difference of 0.03613 nats would be found in 4 studies of 5; 0.25 was "
+        "declared to matter." in shown
+    )
+    assert shown[-1] == "baseline is kept: no other arm is shown to be better."
+
+
+def test_while_trials_are_missing_nothing_is_answered(sweeper, begun):
+    shown = lines(sweeper("compare", "study.yaml").out)
+
+    assert shown[1] == (
+        "Answer:   Not shown. Nothing is chosen yet: 6 of 9 trials have neither completed nor "
+        "been stopped."
+    )
+    assert "double: not known from these trials." in shown
+
+
+def test_json_holds_the_comparison(sweeper, finished):
+    found = json.loads(sweeper("compare", "study.yaml", "--json").out)
+
+    assert found["question"] == "rate_too_high"
+    assert [arm["arm"] for arm in found["arms"]] == ["half", "double"]
+    assert found["arms"][0]["difference"]["mean"] == 0.5078125
+    assert found["choice"]["arm"] == "baseline"

@@ -1,0 +1,97 @@
+"""`sweeper run`: how a study stands after it. The flow tests run whole studies."""
+
+from pathlib import Path
+
+import pytest
+
+from sweeper.cli.run import print_end
+from sweeper.sweep.coordinator import only_coordinator
+from sweeper.sweep.study_end import RunStatus, StudyEnd
+
+
+def end(**changes):
+    usual = {
+        "name": "rates",
+        "folder": Path("/studies/runs/rates"),
+        "counts": {"completed": 6, "stopped": 3},
+        "status": RunStatus.DONE,
+        "ended_early": None,
+        "did_nothing": False,
+    }
+    return StudyEnd(**(usual | changes))
+
+
+@pytest.mark.parametrize(
+    ("changes", "printed"),
+    [
+        (
+            {},
+            ["rates: 9 trials: 6 completed, 3 stopped", "Recorded in /studies/runs/rates"],
+        ),
+        (
+            {"did_nothing": True},
+            [
+                "rates had already ended; nothing was run.",
+                "rates: 9 trials: 6 completed, 3 stopped",
+                "Recorded in /studies/runs/rates",
+            ],
+        ),
+        (
+            {
+                "counts": {"stopped": 1, "not_run": 8},
+                "status": RunStatus.CRITERIA_NOT_MET,
+                "ended_early": "baseline_failed: baseline/0 was stopped",
+            },
+            [
+                "rates: 9 trials: 1 stopped, 8 not run",
+                "Recorded in /studies/runs/rates",
+                "Ended early: baseline_failed: baseline/0 was stopped",
+            ],
+        ),
+        (
+            {"counts": {}, "status": RunStatus.INTERRUPTED},
+            ["Interrupted; nothing recorded is lost."],
+        ),
+    ],
+    ids=["done", "nothing to do", "ended early", "interrupted before the first trial"],
+)
+def test_the_end_of_a_run_is_told(capsys, changes, printed):
+    print_end(end(**changes))
+
+    assert capsys.readouterr().out.splitlines() == printed
+
+
+def test_a_name_that_no_study_can_have_is_refused(sweeper, studies, tmp_path):
+    file = studies.write_file(tmp_path)
+
+    ran = sweeper("run", file, "--as", "../up")
+
+    assert (ran.status, ran.out) == (2, "")
+    assert ran.err == (
+        "error: --as: a study cannot have this name (got '../up'; expected at most 100 letters, "
+        "digits, `.`, `_` and `-`; a letter or digit first).\n"
+    )
+
+
+@pytest.mark.parametrize("command", ["run", "check"])
+def test_a_run_folder_that_was_moved_is_not_run(sweeper, studies, tmp_path, command):
+    recorded = studies.found(tmp_path)
+    moved = tmp_path / "elsewhere"
+    recorded.folder.path.rename(moved)
+
+    ran = sweeper(command, moved)
+
+    assert ran.status == 2
+    assert ran.err == (
+        f"error: {moved}: a run folder that was moved can be read, but not run "
+        "(expected runs/NAME beside the study file). Name the study file.\n"
+    )
+
+
+def test_another_coordinator_is_named(sweeper, studies, tmp_path):
+    recorded = studies.found(tmp_path)
+    with only_coordinator(recorded.folder):
+        ran = sweeper("run", recorded.file)
+
+    assert ran.status == 2
+    assert ran.err.startswith(f"error: {recorded.folder.path}: the study is already being run")

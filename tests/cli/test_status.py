@@ -1,0 +1,98 @@
+"""`sweeper status`: also while another process runs the study."""
+
+import json
+import os
+
+
+def test_a_study_in_mid_run_is_told_with_what_went_wrong_and_what_runs(sweeper, begun, narrow):
+    ran = sweeper("status", "study.yaml")
+
+    head, counts, *rest = [line.rstrip() for line in ran.out.splitlines()]
+    assert ran.status == 0
+    assert head == f"rates  {begun.folder.path}"
+    assert counts == (
+        "9 trials of 30 target tokens: 2 completed, 1 stopped, 1 lost, 1 failed, 1 running, "
+        "3 waiting"
+    )
+    assert rest[:6] == [
+        "",
+        "Not completed",
+        "double/0 stopped (nonfinite_loss): the loss of window 2 was nan",
+        "baseline/1 failed (code_error): RuntimeError: no [kernel]",
+        "half/1 lost (killed): killed by SIGKILL, which sweeper did not send",
+        "",
+    ]
+    assert rest[6] == "Running"
+    assert rest[7] == "trial     slot   target tokens    loss  attempt  since"
+    assert rest[8].startswith("double/1  cpu:1  10 (33%)       2.3750        1  20")
+    assert rest[9:] == [f"Run by process {os.getpid()} on {os.uname().nodename}, which is alive."]
+    assert ran.err == "Next: sweeper status study.yaml   (while it runs)\n"
+
+
+def test_a_study_whose_owner_is_gone_is_to_be_run_again(sweeper, studies, tmp_path):
+    recorded = studies.found(tmp_path)
+    with recorded.open() as store:
+        store.claim(studies.dead_owner(), "cpu:0")
+
+    ran = sweeper("status", recorded.file)
+
+    assert ran.out.splitlines()[-1].endswith(", which is gone.")
+    assert ran.err == f"Next: sweeper run {recorded.file}   (goes on)\n"
+
+
+def test_of_another_host_s_owner_nothing_is_claimed(sweeper, studies, tmp_path):
+    recorded = studies.found(tmp_path)
+    with recorded.open() as store:
+        store.claim(studies.distant_owner(), "cpu:0")
+
+    ran = sweeper("status", recorded.file)
+
+    assert ran.out.splitlines()[-1] == "Run by process 4711 on far, on another host than this."
+
+
+def test_a_study_between_two_runs_is_to_be_run(sweeper, studies, tmp_path):
+    recorded = studies.found(tmp_path)
+
+    ran = sweeper("status", recorded.file)
+
+    assert ran.out.splitlines()[-1] == "9 trials of 30 target tokens: 9 waiting"
+    assert ran.err == f"Next: sweeper run {recorded.file}   (goes on)\n"
+
+
+def test_a_study_that_ended_early_says_why_and_is_to_be_compared(sweeper, studies, tmp_path):
+    recorded = studies.found(tmp_path)
+    with recorded.open() as store:
+        store.close_not_run("baseline_failed: baseline/0 was stopped")
+
+    ran = sweeper("status", recorded.file)
+
+    assert ran.out.splitlines()[1:] == [
+        "9 trials of 30 target tokens: 9 not run",
+        "Ended: baseline_failed: baseline/0 was stopped",
+    ]
+    assert ran.err == f"Next: sweeper compare {recorded.file}\n"
+
+
+def test_json_holds_the_same(sweeper, begun):
+    found = json.loads(sweeper("status", "study.yaml", "--json").out)
+
+    assert found["counts"] == {
+        "completed": 2,
+        "stopped": 1,
+        "lost": 1,
+        "failed": 1,
+        "running": 1,
+        "waiting": 3,
+    }
+    assert found["endings"][0] == {
+        "trial": "double/0",
+        "outcome": "stopped",
+        "reason": "nonfinite_loss",
+        "detail": "the loss of window 2 was nan",
+    }
+    (running,) = found["running"]
+    assert (running["trial"], running["pid"], running["owner_is_alive"]) == (
+        "double/1",
+        os.getpid(),
+        True,
+    )

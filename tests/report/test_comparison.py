@@ -1,0 +1,203 @@
+"""What the store recorded, as the evidence that verdicts are made from: field by field."""
+
+import pytest
+
+import sweeper
+from sweeper.errors import NotFound
+from sweeper.records import Reason
+from sweeper.report.comparison import evidence
+from sweeper.report.recorded import recorded_settings
+from sweeper.selection.evidence import (
+    Arm,
+    CellEvidence,
+    EvaluationSet,
+    QuestionKind,
+    StudyEvidence,
+    StudyKind,
+    TrialPrecision,
+)
+from sweeper.selection.verdicts import VerdictKind
+from sweeper.store.store import StudyStore
+
+SET = EvaluationSet(set_digest="held-out set", target_tokens=40, dtype="float32", micro_batch=4)
+ENVIRONMENT = {"device": "cpu", "precision": "float32", "threads": "1"}
+THREE_WINDOWS = {
+    "records_read": (2, 4, 6),
+    "record_digests": ("records up to 1", "records up to 2", "records up to 3"),
+    "evaluation_sets": {"validation": SET, "retention": SET},
+    "environment": ENVIRONMENT,
+    "target_tokens_read": 30,
+    "target_tokens_applied": 30,
+    "target_tokens_planned": 30,
+    "windows": 3,
+}
+
+CELLS = (
+    CellEvidence(
+        arm="baseline",
+        seed=0,
+        reason=Reason.BUDGET_REACHED,
+        detail="read 30 of 30 target tokens",
+        initial_loss=2.5,
+        first_window_loss=2.625,
+        validation_loss=1.5,
+        retention_initial_loss=3.0,
+        retention_loss=3.0625,
+        last_finite_loss=1.5,
+        initial_digest="tensors of seed 0",
+        configuration={"training.learning_rate": "0.0002", "tune": '"lora"'},
+        **THREE_WINDOWS,
+    ),
+    CellEvidence(
+        arm="half",
+        seed=0,
+        reason=Reason.BUDGET_REACHED,
+        detail="read 30 of 30 target tokens",
+        initial_loss=2.5,
+        first_window_loss=2.625,
+        validation_loss=1.75,
+        retention_initial_loss=3.0,
+        retention_loss=3.0625,
+        last_finite_loss=1.75,
+        initial_digest="tensors of seed 0",
+        configuration={"training.learning_rate": "0.0001", "tune": '"lora"'},
+        **THREE_WINDOWS,
+    ),
+    CellEvidence(
+        arm="double",
+        seed=0,
+        reason=Reason.NONFINITE_LOSS,
+        detail="the loss of window 2 was nan",
+        initial_loss=2.5,
+        first_window_loss=2.625,
+        retention_initial_loss=3.0,
+        last_finite_loss=2.625,
+        initial_digest="tensors of seed 0",
+        records_read=(2, 4),
+        record_digests=("records up to 1", "records up to 2"),
+        evaluation_sets={"validation": SET, "retention": SET},
+        environment=ENVIRONMENT,
+        target_tokens_read=20,
+        target_tokens_applied=10,
+        target_tokens_planned=30,
+        windows=2,
+        skipped=1,
+        stopped_at_target_tokens=20,
+        configuration={"training.learning_rate": "0.0004", "tune": '"lora"'},
+    ),
+    CellEvidence(
+        arm="baseline",
+        seed=1,
+        reason=Reason.CODE_ERROR,
+        detail="RuntimeError: no [kernel]",
+        initial_digest="tensors of seed 1",
+        environment=ENVIRONMENT,
+        target_tokens_read=0,
+        target_tokens_applied=0,
+        target_tokens_planned=30,
+        configuration={"training.learning_rate": "0.0002", "tune": '"lora"'},
+    ),
+    CellEvidence(
+        arm="half",
+        seed=1,
+        reason=Reason.KILLED,
+        detail="killed by SIGKILL, which sweeper did not send",
+        target_tokens_read=0,
+        target_tokens_applied=0,
+        target_tokens_planned=30,
+    ),
+    CellEvidence(
+        arm="double",
+        seed=1,
+        initial_loss=2.5,
+        first_window_loss=2.375,
+        last_finite_loss=2.375,
+        initial_digest="tensors of seed 1",
+        records_read=(2,),
+        record_digests=("records up to 1",),
+        evaluation_sets={"validation": SET},
+        environment=ENVIRONMENT,
+        target_tokens_read=10,
+        target_tokens_applied=10,
+        target_tokens_planned=30,
+        windows=1,
+        configuration={"training.learning_rate": "0.0004", "tune": '"lora"'},
+    ),
+    CellEvidence(arm="baseline", seed=2, target_tokens_planned=30),
+    CellEvidence(arm="half", seed=2, target_tokens_planned=30),
+    CellEvidence(arm="double", seed=2, target_tokens_planned=30),
+)
+
+
+@pytest.fixture
+def found(begun):
+    with StudyStore.read(begun.folder.database_url) as store:
+        return evidence(store, recorded_settings(begun.folder))
+
+
+@pytest.mark.parametrize("place", range(9), ids=lambda place: f"{CELLS[place].arm}-{place // 3}")
+def test_a_cell_s_evidence_is_what_its_attempts_reported(found, place):
+    assert found.cells[place] == CELLS[place]
+
+
+def test_the_study_s_evidence_has_its_question_arms_and_agreed_rules(found):
+    assert found == StudyEvidence(
+        question=QuestionKind.RATE_TOO_HIGH,
+        question_text="Is the rate too high?",
+        kind=StudyKind.RATE,
+        factor="training.learning_rate",
+        arms=(
+            Arm(name="half", value=0.0001),
+            Arm(name="baseline", value=0.0002),
+            Arm(name="double", value=0.0004),
+        ),
+        seeds=(0, 1, 2),
+        cells=CELLS,
+        smallest_difference=0.25,
+        retention_margin=0.5,
+        precision=TrialPrecision.FLOAT32,
+        precision_tolerance=0.01,
+        has_retention=True,
+        closed=False,
+    )
+
+
+def test_rules_that_were_edited_after_the_start_do_not_count(studies, tmp_path):
+    recorded = studies.finish(tmp_path)
+    text = recorded.file.read_text("utf-8")
+    recorded.file.write_text(text.replace("smallest_difference: 0.25", "smallest_difference: 2"))
+
+    assert sweeper.compare(recorded.file).smallest_difference == 0.25
+
+
+def test_one_trial_in_bfloat16_loosens_the_gates_on_losses(studies, tmp_path):
+    recorded = studies.found(tmp_path)
+    environment = ENVIRONMENT | {"precision": "bfloat16"}
+    with recorded.open() as store:
+        claim = store.claim(studies.living_owner(), "cpu:0", cell="baseline/0")
+        start = studies.started("baseline/0", environment=environment)
+        studies.report(store, claim, start)
+        found = evidence(store, recorded_settings(recorded.folder))
+
+    assert found.precision is TrialPrecision.BFLOAT16
+
+
+def test_a_study_that_is_done_is_judged(finished):
+    found = sweeper.compare(finished.file)
+
+    half, double = found.arms
+    assert half.verdict.kind is VerdictKind.WORSE_PROVISIONAL
+    assert half.difference.mean == 0.5078125  # 0.5, 0.5 + 1/128 and 0.5 + 1/64 on average
+    assert double.verdict.label == "unstable:3/3"
+    assert not found.is_partial
+
+
+def test_the_run_folder_says_the_same_as_the_study_file(finished):
+    assert sweeper.compare(finished.folder.path) == sweeper.compare(finished.file)
+
+
+def test_a_study_that_has_not_begun_cannot_be_compared(studies, tmp_path):
+    file = studies.write_file(tmp_path)
+
+    with pytest.raises(NotFound, match="no study has begun in this folder"):
+        sweeper.compare(file)
