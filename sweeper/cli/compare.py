@@ -104,10 +104,10 @@ def _interval(interval: Interval | None) -> str | None:
 
 
 def _findings(found: Comparison) -> Iterator[tuple[str, Sequence[str]]]:
-    notes = [note for arm in found.arms for note in arm.notes]
+    notes = [*found.baseline_notes, *(note for arm in found.arms for note in arm.notes)]
     if notes:
         yield "Notes", notes
-    yield "Retention", [arm.retention.sentence for arm in found.arms]
+    yield "Retention", list(dict.fromkeys(arm.retention.sentence for arm in found.arms))
     if found.boundary is not None:
         yield "Range", [found.boundary.sentence]
     yield "Resolution", [_resolution(arm, found.smallest_difference) for arm in found.arms]

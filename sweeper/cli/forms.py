@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import sys
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -11,6 +10,7 @@ from pathlib import Path
 from sweeper.cli.layout import columns_of, print_columns, print_one_below_another, width_of
 from sweeper.cli.output import console, print_json, tell
 from sweeper.errors import Fault, RunFolderError, UserError
+from sweeper.files import write_whole
 from sweeper.report.columns import Table
 
 
@@ -64,15 +64,9 @@ def write_parquet(table: Table, file: Path) -> None:
         RunFolderError: The file cannot be written.
     """
     content = table.frame().to_parquet(None, index=False)
-    unfinished = file.parent / f".{file.name}.{os.getpid()}"
     try:
-        with unfinished.open("wb") as stream:
-            stream.write(content)
-            stream.flush()
-            os.fsync(stream.fileno())
-        unfinished.replace(file)
+        write_whole(file, content)
     except OSError as error:
-        unfinished.unlink(missing_ok=True)
         raise RunFolderError(
             Fault(
                 what="the table cannot be written",

@@ -9,6 +9,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from sweeper.errors import Fault, RunFolderError
+from sweeper.files import bring_to_disk, bring_tree_to_disk
 
 
 @contextmanager
@@ -29,7 +30,7 @@ def whole_folder(out: Path, *, mark: str) -> Iterator[Path]:
         out.parent.mkdir(parents=True, exist_ok=True)
         partial.mkdir()
         yield partial
-        _flush(partial)
+        bring_tree_to_disk(partial)
         _put(partial, out)
     except OSError as error:
         what = f"the folder cannot be written: {error.strerror}"
@@ -53,15 +54,6 @@ def _check_replaceable(out: Path, mark: str) -> None:
     )
 
 
-def _flush(folder: Path) -> None:
-    for path in [*sorted(folder.rglob("*")), folder]:
-        descriptor = os.open(path, os.O_RDONLY)
-        try:
-            os.fsync(descriptor)
-        finally:
-            os.close(descriptor)
-
-
 def _put(partial: Path, out: Path) -> None:
     """Renames; a folder already there is moved aside first and deleted last."""
     old = partial.with_name(f"{partial.name}-old")
@@ -69,8 +61,4 @@ def _put(partial: Path, out: Path) -> None:
         out.rename(old)
     partial.rename(out)
     shutil.rmtree(old, ignore_errors=True)
-    descriptor = os.open(out.parent, os.O_RDONLY)
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)
+    bring_to_disk(out.parent)

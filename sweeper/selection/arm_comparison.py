@@ -15,7 +15,7 @@ from sweeper.selection.gates import (
     pairings,
 )
 from sweeper.selection.retention import Retention, guard_retention
-from sweeper.selection.summaries import ArmSummary, summarise
+from sweeper.selection.summaries import ArmSummary, remarks, summarise
 from sweeper.selection.verdicts import Verdict, judge
 
 
@@ -95,11 +95,7 @@ def _notes(
         for pairing in pairings(study, arm)
         if (note := applied_note(pairing)) is not None
     ]
-    if summary.skipped:
-        notes.append(f"{arm} skipped {summary.skipped} of {summary.windows} windows.")
-    if summary.worse_than_start:
-        count = f"{summary.worse_than_start} of {summary.n_completed}"
-        notes.append(f"{arm} ended above its initial loss in {count} completed trials.")
+    notes += remarks(summary)
     if difference is not None and difference.correlation is not None and difference.correlation < 0:
         notes.append(f"Pairing by seed did not help {arm}: r = {difference.correlation:.2f}.")
     return tuple(notes)

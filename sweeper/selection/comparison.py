@@ -15,7 +15,7 @@ from sweeper.selection.choice import Choice, choose
 from sweeper.selection.evidence import BASELINE, QuestionKind, StudyEvidence, StudyKind
 from sweeper.selection.gates import baseline_breaks
 from sweeper.selection.statistics import finite, lr_sensitivity, mean
-from sweeper.selection.summaries import ArmSummary, start_of, summarise
+from sweeper.selection.summaries import ArmSummary, remarks, start_of, summarise
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -24,6 +24,7 @@ class Comparison:
 
     Attributes:
         is_partial: Whether trials are still missing, so that nothing is final.
+        baseline_notes: Sentences on the baseline that change no verdict.
         arms: Every arm but the baseline, in declared order.
         boundary: Where the best rate lies; None for other factors and while trials are missing.
         lr_sensitivity: Mean excess over the best arm's capped loss; not comparable with values
@@ -39,6 +40,7 @@ class Comparison:
     retention_margin: float
     is_partial: bool
     baseline: ArmSummary
+    baseline_notes: tuple[str, ...]
     arms: tuple[ArmComparison, ...]
     answer: Answer
     choice: Choice
@@ -66,6 +68,7 @@ def compare(study: StudyEvidence) -> Comparison:
         retention_margin=study.retention_margin,
         is_partial=study.is_pending,
         baseline=baseline,
+        baseline_notes=remarks(baseline),
         arms=arms,
         answer=answer_question(study, arms, choice),
         choice=choice,

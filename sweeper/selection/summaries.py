@@ -87,6 +87,17 @@ def summarise(study: StudyEvidence, arm: str) -> ArmSummary:
     )
 
 
+def remarks(summary: ArmSummary) -> tuple[str, ...]:
+    """Returns sentences on what an arm's losses do not show by themselves."""
+    found = []
+    if summary.skipped:
+        found.append(f"{summary.arm} skipped {summary.skipped} of {summary.windows} windows.")
+    if summary.worse_than_start:
+        count = f"{summary.worse_than_start} of {summary.n_completed}"
+        found.append(f"{summary.arm} ended above its initial loss in {count} completed trials.")
+    return tuple(found)
+
+
 def capped_losses(study: StudyEvidence, arm: str) -> tuple[float, ...]:
     """Returns min(loss, initial loss) of the arm's completed and stopped trials.
 

@@ -17,6 +17,7 @@ from pathlib import Path
 from sweeper.data.manifest import Manifest, changed_sources
 from sweeper.data.request import PrepareRequest
 from sweeper.errors import Fault, RunFolderError
+from sweeper.files import write_whole
 from sweeper.study.child import ChildCall, Progress, run_child
 from sweeper.study.fit import check_fit
 from sweeper.study.folder import StudyFolder
@@ -91,7 +92,7 @@ def _prepare_anew(
         progress,
     )
     with _as_run_folder_error(folder):
-        _write_whole(made / folder.inputs.name, inputs.model_dump_json(indent=1))
+        write_whole(made / folder.inputs.name, inputs.model_dump_json(indent=1))
         if folder.prepared.exists():
             folder.prepared.rename(discarded)
         made.rename(folder.prepared)
@@ -127,7 +128,7 @@ def _inspect(
         progress,
     )
     with _as_run_folder_error(folder):
-        _write_whole(folder.inspection, text)
+        write_whole(folder.inspection, text)
         asked.unlink()
 
 
@@ -161,12 +162,3 @@ def _as_run_folder_error(folder: StudyFolder) -> Iterator[None]:
                 hint="Make it writable, or move the study file to a folder that is.",
             )
         ) from error
-
-
-def _write_whole(file: Path, text: str) -> None:
-    partial = file.with_name(f".{file.name}.partial")
-    with partial.open("w", encoding="utf-8") as stream:
-        stream.write(text)
-        stream.flush()
-        os.fsync(stream.fileno())
-    partial.rename(file)

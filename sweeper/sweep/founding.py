@@ -10,6 +10,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from sweeper.errors import Fault, StudyBusy, StudyConflict
+from sweeper.files import write_whole
 from sweeper.records import OutcomeKind
 from sweeper.store.planning import RecordedStudy
 from sweeper.store.store import StudyStore
@@ -18,7 +19,6 @@ from sweeper.study.folder import StudyFolder
 from sweeper.study.loading import StudyFile
 from sweeper.study.plan import Plan
 from sweeper.sweep.optuna_study import OptunaStudy
-from sweeper.workers.whole_file import write_whole
 
 
 def database_url(folder: StudyFolder) -> str:

@@ -9,6 +9,7 @@ from collections.abc import Callable
 from typing import TypeVar
 
 from sweeper.errors import StoreError
+from sweeper.files import write_whole
 from sweeper.records import Outcome, OutcomeKind, Reason
 from sweeper.store.claims import Claim, Process
 from sweeper.store.endings import Cost
@@ -24,7 +25,6 @@ from sweeper.workers.launcher import Running
 from sweeper.workers.limits import TrialLimits
 from sweeper.workers.slots import Slot
 from sweeper.workers.supervision import Supervision
-from sweeper.workers.whole_file import write_whole
 
 _log = logging.getLogger(__name__)
 

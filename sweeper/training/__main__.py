@@ -7,11 +7,11 @@ anything else ends in a traceback and 1.
 from __future__ import annotations
 
 import json
-import os
 import sys
 from pathlib import Path
 
 from sweeper.errors import UserError, as_plain
+from sweeper.files import write_whole
 from sweeper.training.inspection import inspect
 from sweeper.training.report import InspectionRequest
 
@@ -24,17 +24,8 @@ def main(request_file: Path, report_file: Path) -> int:
     except UserError as error:
         sys.stdout.write(json.dumps(as_plain(error), allow_nan=False) + "\n")
         return 2
-    _write_whole(report_file, report.to_json())
+    write_whole(report_file, report.to_json())
     return 0
-
-
-def _write_whole(file: Path, text: str) -> None:
-    partial = file.with_name(f".{file.name}.partial")
-    with partial.open("w", encoding="utf-8") as stream:
-        stream.write(text)
-        stream.flush()
-        os.fsync(stream.fileno())
-    partial.rename(file)
 
 
 if __name__ == "__main__":

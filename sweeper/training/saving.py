@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import hashlib
 import json
-import os
 import shutil
 from pathlib import Path
 
@@ -16,6 +15,7 @@ from peft import PeftModel
 from torch import nn
 from transformers import PreTrainedModel
 
+from sweeper.files import bring_to_disk, bring_tree_to_disk
 from sweeper.records import Artifact
 
 _ADAPTER_CONFIG = "adapter_config.json"
@@ -41,12 +41,12 @@ def save(model: nn.Module, folder: Path, *, tokenizer: Path | None) -> Artifact:
         kind = _write(model, partial)
         if tokenizer is not None:
             shutil.copytree(tokenizer, partial, dirs_exist_ok=True)
-        _bring_to_disk(partial)
+        bring_tree_to_disk(partial)
         partial.rename(folder)
     except BaseException:
         shutil.rmtree(partial, ignore_errors=True)
         raise
-    _fsync(folder.parent)
+    bring_to_disk(folder.parent)
     return Artifact(kind=kind, path=folder.name, sha256=folder_digest(folder))
 
 
@@ -76,22 +76,6 @@ def _sort_targets(config: Path) -> None:
     if isinstance(entries["target_modules"], list):
         entries["target_modules"] = sorted(entries["target_modules"])
     config.write_text(json.dumps(entries, indent=2, sort_keys=True), encoding="utf-8")
-
-
-def _bring_to_disk(folder: Path) -> None:
-    for file in _files(folder):
-        _fsync(file)
-    for inner in (path for path in folder.rglob("*") if path.is_dir()):
-        _fsync(inner)
-    _fsync(folder)
-
-
-def _fsync(path: Path) -> None:
-    descriptor = os.open(path, os.O_RDONLY)
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)
 
 
 def _files(folder: Path) -> list[Path]:

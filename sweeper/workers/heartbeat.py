@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
 
-from sweeper.workers.whole_file import write_whole
+from sweeper.files import write_whole
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

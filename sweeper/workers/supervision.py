@@ -9,7 +9,7 @@ from datetime import datetime
 from enum import StrEnum
 from pathlib import Path
 
-from sweeper.workers.whole_file import write_whole
+from sweeper.files import write_whole
 
 
 class Cause(StrEnum):

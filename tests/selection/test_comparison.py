@@ -235,3 +235,11 @@ def test_json_has_names_of_the_closed_sets_and_none_for_what_is_unknown(make_stu
     assert half["summary"]["reasons"] == {"budget_reached": 1}
     assert half["summary"]["failure_interval"]["low"] == 0.0
     assert half["retention"]["verdict"] == "not_measured"
+
+
+def test_a_baseline_that_ends_above_its_initial_loss_is_noted(make_study):
+    comparison = compare(make_study({"half": [1.59, 1.60, 1.61], "baseline": [2.2, 1.60, 2.3]}))
+
+    assert comparison.baseline_notes == (
+        "baseline ended above its initial loss in 2 of 3 completed trials.",
+    )

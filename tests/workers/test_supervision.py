@@ -5,8 +5,8 @@ from datetime import UTC, datetime
 
 import pytest
 
+from sweeper.files import write_whole
 from sweeper.workers.supervision import Cause, Supervision
-from sweeper.workers.whole_file import write_whole
 
 SUPERVISION = Supervision(
     cause=Cause.HUNG,
