@@ -103,7 +103,7 @@ def _judge_bounds(
     if upper < margin:
         return (
             RetentionVerdict.PASSED,
-            f"its retention loss is at most {high} nats above baseline's ({tail})",
+            f"its retention loss is {_at_most(upper, error)} baseline's ({tail})",
         )
     if lower > margin:
         return (
@@ -114,6 +114,12 @@ def _judge_bounds(
         RetentionVerdict.INCONCLUSIVE,
         f"its retention loss may be up to {high} nats above baseline's ({tail})",
     )
+
+
+def _at_most(upper: float, error: float | None) -> str:
+    if upper < 0:
+        return f"at least {amount(-upper, error)} nats below"
+    return f"at most {amount(upper, error)} nats above"
 
 
 def _sentence(arm: str, verdict: RetentionVerdict, reason: str) -> str:

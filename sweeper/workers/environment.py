@@ -11,7 +11,8 @@ def trial_environment(folder: AttemptFolder, slot: Slot) -> dict[str, str]:
     """Returns the variables that pin an attempt to its slot and make it repeatable.
 
     Threads that wait for work sleep instead of spinning: slots share cores. An empty
-    `CUDA_VISIBLE_DEVICES` hides every GPU from a trial on a CPU slot.
+    `CUDA_VISIBLE_DEVICES` hides every GPU from a trial on a CPU slot. Progress bars are off: what
+    a trial writes to stderr is kept as its log.
     """
     threads = str(slot.threads)
     return {
@@ -25,5 +26,6 @@ def trial_environment(folder: AttemptFolder, slot: Slot) -> dict[str, str]:
         "CUBLAS_WORKSPACE_CONFIG": ":4096:8",
         "PYTHONHASHSEED": "0",
         "PYTHONUNBUFFERED": "1",
+        "HF_HUB_DISABLE_PROGRESS_BARS": "1",
         MARKER: str(folder.path.resolve()),
     }

@@ -123,3 +123,17 @@ def test_a_missing_trial_is_no_pair(make_study, retain):
     found = guarded(study, retain, [0.001, 0.002, 0.9, 0.0015])
 
     assert (found.n, found.verdict) == (3, RetentionVerdict.PASSED)
+
+
+def test_an_arm_that_keeps_more_than_the_baseline_is_said_to_be_below_it(make_study, retain):
+    """Differences of -0.30, -0.31, -0.32: mean -0.31, upper bound -0.31 + 2.920 x 0.00577."""
+    found = guarded(
+        make_study({"half": [1.5] * 3, "baseline": [1.6, 1.61, 1.62]}),
+        retain,
+        [-0.30, -0.31, -0.32],
+    )
+
+    assert found.sentence == (
+        "half passes the retention guard: its retention loss is at least 0.293 nats below "
+        "baseline's (one-sided 95 % bound over 3 seeds, margin 0.02)."
+    )

@@ -34,6 +34,12 @@ def test_what_would_make_runs_differ_is_fixed():
     assert environment["CUBLAS_WORKSPACE_CONFIG"] == ":4096:8"
 
 
+def test_progress_bars_stay_out_of_the_log():
+    environment = trial_environment(FOLDER, Slot(name="x", device=None))
+
+    assert environment["HF_HUB_DISABLE_PROGRESS_BARS"] == "1"
+
+
 def test_a_process_can_be_traced_to_its_attempt():
     environment = trial_environment(FOLDER, Slot(name="x", device=None))
 
