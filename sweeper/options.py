@@ -9,6 +9,7 @@ Owns: the strict base, rates, durations, sizes. Refuses to know: any key of the 
 from __future__ import annotations
 
 import re
+from types import MappingProxyType
 from typing import Annotated
 
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field
@@ -30,8 +31,8 @@ NonNegativeNumber = Annotated[float, Field(ge=0)]
 Share = Annotated[float, Field(ge=0, le=1)]
 Rate = Annotated[float, Field(gt=0, le=HIGHEST_SANE_RATE)]
 
-_SECONDS = {"s": 1, "m": 60, "h": 3600, "d": 86400}
-_BYTES = {"KiB": 2**10, "MiB": 2**20, "GiB": 2**30}
+_SECONDS = MappingProxyType({"s": 1, "m": 60, "h": 3600, "d": 86400})
+_BYTES = MappingProxyType({"KiB": 2**10, "MiB": 2**20, "GiB": 2**30})
 
 
 def duration_seconds(text: str) -> float:

@@ -175,7 +175,7 @@ class Update:
         loss: Sum of token losses over the window's target tokens, in nats per target token.
         gradient_norm: Global norm before clipping; None when no gradient was computed.
         clipped: Whether the gradient was scaled down to the threshold.
-        ran: Whether the optimizer stepped.
+        ran: Whether the window ended in an update.
         skip: Why it did not, when it did not.
         seconds: Monotonic seconds the window took.
         peak_memory_bytes: Peak memory of the process (device memory on a GPU).

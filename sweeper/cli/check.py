@@ -13,12 +13,14 @@ from sweeper.cli.plain import plain
 from sweeper.cli.progress import telling
 from sweeper.data.manifest import Overlap
 from sweeper.report.recorded import study_to_run
+from sweeper.store.store import StudyStore
 from sweeper.study.arms import ArmPlan
 from sweeper.study.checking import CheckReport, Setting, SplitSummary, describe
 from sweeper.study.exposure import ExposurePlan
 from sweeper.study.folder import StudyFolder
 from sweeper.study.plan import make_plan
 from sweeper.study.preparing import prepare
+from sweeper.sweep.conflicts import refuse_conflicts
 from sweeper.training.report import ModelReport
 
 Rows = Sequence[Mapping[str, object]]
@@ -39,6 +41,9 @@ def check(study: Study, as_json: AsJson = False) -> None:
     with telling() as progress:
         manifest = prepare(study_file, folder, progress=progress)
     plan = make_plan(study_file, manifest, folder.prepared)
+    if folder.database.exists():
+        with StudyStore.read(folder.database_url) as store:
+            refuse_conflicts(store, plan, study_file, folder)
     model = ModelReport.read(folder.model_report)
     report = describe(study_file, plan, manifest, model=model)
     if as_json:

@@ -57,9 +57,15 @@ def run(
     print_end(end)
     if end.status is RunStatus.INTERRUPTED:
         name_next("run", study, *(() if as_name is None else ("--as", as_name)), remark="goes on")
+    elif end.ended_early is not None and not _SHOWS_SOMETHING & end.counts.keys():
+        name_next("run --replace", study)
     else:
         name_next("compare", study if as_name is None else _near(end.folder))
     raise typer.Exit(int(end.status))
+
+
+_SHOWS_SOMETHING = frozenset({"completed", "stopped"})
+"""Outcomes that make a study one that has started: it cannot be replaced then."""
 
 
 def print_end(end: StudyEnd) -> None:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import re
 from pathlib import PurePath
+from types import MappingProxyType
 
 ACCEPTED = "JSONL or JSON records, as UTF-8 text and not compressed"
 
@@ -18,22 +19,26 @@ _MAGIC = (
     (b"\xfd7zXZ\x00", "xz"),
     (b"PK\x03\x04", "zip"),
 )
-_COMPRESSED_NAMES = {
-    ".gz": "gzip",
-    ".zst": "zstandard",
-    ".bz2": "bzip2",
-    ".xz": "xz",
-    ".zip": "zip",
-}
-_OTHER_FORMATS = {
-    ".csv": "CSV",
-    ".tsv": "TSV",
-    ".parquet": "Parquet",
-    ".arrow": "Arrow",
-    ".yaml": "YAML",
-    ".yml": "YAML",
-    ".xlsx": "Excel",
-}
+_COMPRESSED_NAMES = MappingProxyType(
+    {
+        ".gz": "gzip",
+        ".zst": "zstandard",
+        ".bz2": "bzip2",
+        ".xz": "xz",
+        ".zip": "zip",
+    }
+)
+_OTHER_FORMATS = MappingProxyType(
+    {
+        ".csv": "CSV",
+        ".tsv": "TSV",
+        ".parquet": "Parquet",
+        ".arrow": "Arrow",
+        ".yaml": "YAML",
+        ".yml": "YAML",
+        ".xlsx": "Excel",
+    }
+)
 _PAGE = re.compile(rb"\s*<(!doctype html|html|head|body|\?xml)", re.IGNORECASE)
 _OBJECT_ID = re.compile(rb"\s*[0-9a-f]{40}\s*")
 _ANNEX = re.compile(rb"\s*(\.\./)*(\.git)?/annex/objects/\S+\s*")

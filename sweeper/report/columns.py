@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from types import MappingProxyType
 from typing import Literal
 
 import pandas as pd
@@ -16,12 +17,14 @@ from sweeper.errors import Fault, NotFound, nearest
 
 Kind = Literal["text", "integer", "number", "flag"]
 
-_DTYPES: Mapping[Kind, str] = {
-    "text": "str",
-    "integer": "Int64",
-    "number": "float64",
-    "flag": "boolean",
-}
+_DTYPES: Mapping[Kind, str] = MappingProxyType(
+    {
+        "text": "str",
+        "integer": "Int64",
+        "number": "float64",
+        "flag": "boolean",
+    }
+)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -84,7 +87,7 @@ TRIALS: tuple[Column, ...] = (
     _number("initial_loss", NATS, "validation loss before the first update"),
     _number("first_window_loss", NATS, "training loss of the first window, before any update"),
     _number("validation_loss", NATS, "validation loss at the declared checkpoint"),
-    _number("last_finite_loss", NATS, "last finite loss of a window or evaluation"),
+    _number("last_finite_loss", NATS, "last finite loss of a window"),
     _number("retention_initial_loss", NATS, "retention loss before the first update"),
     _number("retention_loss", NATS, "retention loss at the declared checkpoint"),
     _READ,
@@ -93,7 +96,7 @@ TRIALS: tuple[Column, ...] = (
     _integer("input_tokens", "tokens", "input tokens read, padding left out"),
     _integer("padding_tokens", "tokens", "padding positions that were computed"),
     _integer("windows", "windows", "windows tried"),
-    _integer("updates", "updates", "optimizer steps that ran"),
+    _integer("updates", "updates", "updates that ran"),
     _integer("skipped", "windows", "windows that ended in no update"),
     _integer("clipped", "updates", "updates whose gradient was scaled down to the threshold"),
     _number("wall_seconds", SECONDS, "wall-clock time of all attempts, evaluation included"),
@@ -113,7 +116,7 @@ UPDATES: tuple[Column, ...] = (
     _ATTEMPT,
     _SEQUENCE,
     _integer("window", None, "index of the window in the plan, from 1"),
-    _integer("updates", "updates", "optimizer steps that had run, this one included"),
+    _integer("updates", "updates", "updates that had run, this one included"),
     _integer("first_record", None, "position in the stream of the window's first record"),
     _integer("records", "records", "records of the window"),
     _text("record_digest", "rolling SHA-256 of the records read up to and with this window"),
@@ -126,7 +129,7 @@ UPDATES: tuple[Column, ...] = (
     _number("loss", NATS, "sum of token losses over the window's target tokens"),
     _number("gradient_norm", None, "global norm before clipping"),
     _flag("clipped", "whether the gradient was scaled down to the threshold"),
-    _flag("ran", "whether the optimizer stepped"),
+    _flag("ran", "whether the window ended in an update"),
     _text("skip", "why it did not"),
     _number("seconds", SECONDS, "time the window took"),
     _integer("peak_memory_bytes", "bytes", "peak memory so far"),
@@ -143,7 +146,7 @@ EVALUATIONS: tuple[Column, ...] = (
     _text("split", "validation or retention"),
     _integer("grid_index", None, "place on the nominal grid; 0 is before the first update"),
     _READ,
-    _integer("updates", "updates", "optimizer steps that had run"),
+    _integer("updates", "updates", "updates that had run"),
     _number("loss", NATS, "sum of token losses / target tokens, over the whole split"),
     _integer("target_tokens", "target tokens", "target tokens scored"),
     _integer("records", "records", "records scored"),

@@ -41,11 +41,12 @@ def prepare(
         DataError: A data file, a record or a split is not usable.
         ModelError: The model, its tokenizer or its adapter's targets are not usable.
         RunFolderError: The run folder cannot be written.
-        StudyConflict: A file that a recorded study was prepared from has changed.
+        StudyConflict: A file that a recorded study was prepared from has changed, or its prepared
+            data are gone.
     """
     study, base = study_file.study, study_file.path.parent
     request = prepare_request(study, base)
-    if is_recorded(folder) and folder.manifest.exists():
+    if is_recorded(folder):
         return recorded_manifest(request, folder)
     with _locked(folder) as lock:
         if not _is_current(request, folder):

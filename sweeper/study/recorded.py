@@ -21,8 +21,18 @@ def recorded_manifest(request: PrepareRequest, folder: StudyFolder) -> Manifest:
     """Returns the manifest as it is, once the files it was made from are found unchanged.
 
     Raises:
-        StudyConflict: One of them has changed, or is another file.
+        StudyConflict: One of them has changed or is another file, or the manifest is gone.
     """
+    if not folder.manifest.exists():
+        raise StudyConflict(
+            Fault(
+                what="the prepared data of the recorded study are gone",
+                where=str(folder.prepared),
+                hint="Put them back: making them anew would read the test split again. `sweeper "
+                "run --replace` starts over while no trial is completed or stopped, "
+                "`--as NEW-NAME` always",
+            )
+        )
     manifest = Manifest.read(folder.prepared)
     before = PrepareRequest.read(folder.prepared / "request.json")
     inputs = Inputs.model_validate_json(folder.inputs.read_bytes())

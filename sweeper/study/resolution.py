@@ -4,15 +4,10 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from sweeper.selection.case import FEWEST_PAIRS_FOR_A_SELECTION
+from sweeper.selection.differences import ALPHA, FEWEST_PAIRS_FOR_A_CLAIM
+from sweeper.selection.sentences import FEWEST_PAIRS_FOR_A_SIGN_TEST
 from sweeper.selection.statistics import detectable_in_sd
-
-FEWEST_FOR_A_CLAIM = 3
-FEWEST_FOR_RELIABLE = 5
-FEWEST_FOR_SIGN_TEST = 6
-"""With fewer pairs the two-sided sign-flip test cannot reach 5 %."""
-
-SIGNIFICANCE = 0.05
-POWER = 0.8
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -44,13 +39,13 @@ class Resolution:
             case "none":
                 return (
                     f"{_seeds(self.seeds)} cannot show whether a difference is more than chance:"
-                    f" no claim will be made below {FEWEST_FOR_A_CLAIM} seeds."
+                    f" no claim will be made below {FEWEST_PAIRS_FOR_A_CLAIM} seeds."
                 )
             case "provisional":
                 return (
                     f"{_seeds(self.seeds)} allow a provisional statement at most: no sign test can"
-                    f" reach 5 % with fewer than {FEWEST_FOR_SIGN_TEST}, and a reliable one takes"
-                    f" {FEWEST_FOR_RELIABLE} seeds."
+                    f" reach 5 % with fewer than {FEWEST_PAIRS_FOR_A_SIGN_TEST}, and a reliable"
+                    f" one takes {FEWEST_PAIRS_FOR_A_SELECTION} seeds."
                 )
         return f"{_seeds(self.seeds)} allow a reliable statement about these data and settings."
 
@@ -71,14 +66,14 @@ def resolution_of(*, seeds: int, comparisons: int) -> Resolution:
 
     The level is Holm's first one: 5 % / comparisons.
     """
-    if seeds < FEWEST_FOR_A_CLAIM:
+    if seeds < FEWEST_PAIRS_FOR_A_CLAIM:
         claim = "none"
     else:
-        claim = "reliable" if seeds >= FEWEST_FOR_RELIABLE else "provisional"
+        claim = "reliable" if seeds >= FEWEST_PAIRS_FOR_A_SELECTION else "provisional"
     return Resolution(
         seeds=seeds,
         comparisons=comparisons,
-        detectable_sd=detectable_in_sd(seeds, alpha=SIGNIFICANCE / comparisons, power=POWER),
+        detectable_sd=detectable_in_sd(seeds, alpha=ALPHA / comparisons),
         smallest_sign_flip_p=2.0 ** (1 - seeds),
         strongest_claim=claim,
     )

@@ -12,9 +12,10 @@ from collections.abc import Callable, Iterable, Iterator
 from types import MappingProxyType
 
 from sweeper.options import HIGHEST_SANE_RATE
+from sweeper.selection.evidence import BASELINE
 from sweeper.study.document import Finding, Located
 from sweeper.study.findings import RATE, StudyDocument, rate_hint
-from sweeper.study.schema import BASELINE, Study
+from sweeper.study.schema import Study
 
 COMPARABLE = (RATE, "training.records_per_update", "training.precision")
 """The keys that can be a study's factor; see `pending.py` for those not built yet."""
@@ -45,7 +46,7 @@ def stray_variables(document: StudyDocument) -> tuple[Finding, ...]:
 
 
 _PROSE = "justification"
-_FREE_OF_VARIABLES = {("run", "storage"), ("run", "launcher"), ("question", "text")}
+_FREE_OF_VARIABLES = frozenset({("run", "storage"), ("run", "launcher"), ("question", "text")})
 
 
 def _holds_variable(located: Located) -> bool:

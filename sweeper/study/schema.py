@@ -13,6 +13,7 @@ from pydantic import ConfigDict, Field
 
 from sweeper.data.options import DataOptions
 from sweeper.options import Options, Positive, PositiveNumber
+from sweeper.selection.evidence import BASELINE
 from sweeper.selection.options import SelectionOptions
 from sweeper.study.run_options import RunOptions
 from sweeper.training.options import (
@@ -22,9 +23,6 @@ from sweeper.training.options import (
     TrainingOptions,
 )
 from sweeper.training.stopping import StopOptions
-
-BASELINE = "baseline"
-"""The name of the arm that the others are compared with."""
 
 Prose = Annotated[str, Field(min_length=1)]
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator, Mapping
 from pathlib import Path
+from types import MappingProxyType
 from typing import Literal
 
 from sweeper.options import NonNegative, Options, Positive
@@ -74,9 +75,10 @@ class TrialSpec(Options):
     def settings(self) -> dict[str, str]:
         """Returns what is done, by dotted key, values as JSON: the proof that one factor differs.
 
-        What names the attempt, and where its files are, is left out.
+        What names the attempt, and where its files are, is left out; the model is in it by the
+        fingerprint, which holds its digest.
         """
-        return dict(_leaves(self.model_dump(mode="json", exclude=_NAMES_THE_ATTEMPT)))
+        return dict(_leaves(self.model_dump(mode="json", exclude=_NOT_A_SETTING)))
 
     @classmethod
     def read(cls, file: Path) -> TrialSpec:
@@ -88,7 +90,17 @@ class TrialSpec(Options):
         return self.model_dump_json(indent=1)
 
 
-_NAMES_THE_ATTEMPT = {"cell", "arm", "seed", "attempt", "prepared", "fencing_number"}
+_NOT_A_SETTING: Mapping[str, bool | dict[str, bool]] = MappingProxyType(
+    {
+        "cell": True,
+        "arm": True,
+        "seed": True,
+        "attempt": True,
+        "prepared": True,
+        "fencing_number": True,
+        "model": {"path": True},
+    }
+)
 
 
 def _leaves(value: object, key: str = "") -> Iterator[tuple[str, str]]:

@@ -6,8 +6,8 @@ from collections.abc import Iterable
 from typing import Literal
 
 from sweeper.records import OutcomeKind
+from sweeper.selection.evidence import BASELINE
 from sweeper.store.reading import CellRecord, Row
-from sweeper.study.schema import BASELINE
 
 
 def baseline_failure(
@@ -42,11 +42,9 @@ def failure_sentence(trial: Row) -> str:
 
 def is_proven(trials: Iterable[Row]) -> bool:
     """Says whether a trial has ended in a way that shows that trials of this study can run."""
+    sound = {OutcomeKind.COMPLETED, OutcomeKind.STOPPED}
     ended = [trial for trial in trials if trial["outcome"] is not None]
-    return any(
-        was_under_way(trial) if trial["outcome"] in {OutcomeKind.FAILED, OutcomeKind.LOST} else True
-        for trial in ended
-    )
+    return any(trial["outcome"] in sound or was_under_way(trial) for trial in ended)
 
 
 def was_under_way(trial: Row) -> bool:

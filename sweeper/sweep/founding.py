@@ -11,19 +11,13 @@ from pathlib import Path
 
 from sweeper.errors import Fault, StudyBusy, StudyConflict
 from sweeper.files import write_whole
-from sweeper.records import OutcomeKind
 from sweeper.store.planning import RecordedStudy
 from sweeper.store.store import StudyStore
-from sweeper.study.fingerprint import differences
 from sweeper.study.folder import StudyFolder
 from sweeper.study.loading import StudyFile
 from sweeper.study.plan import Plan
+from sweeper.sweep.conflicts import refuse_conflicts, started_cells
 from sweeper.sweep.optuna_study import OptunaStudy
-
-
-def database_url(folder: StudyFolder) -> str:
-    """Returns where the study's own SQLite database is."""
-    return f"sqlite:///{folder.database.resolve()}"
 
 
 @contextlib.contextmanager
@@ -36,7 +30,7 @@ def opened(folder: StudyFolder) -> Iterator[StudyStore | None]:
     if not folder.database.exists():
         yield None
         return
-    with StudyStore.create(database_url(folder)) as store:
+    with StudyStore.create(folder.database_url) as store:
         yield store
 
 
@@ -50,12 +44,13 @@ def founded(
     call that does the rest.
 
     Raises:
-        StudyConflict: The folder holds a study with another fingerprint.
+        StudyConflict: The folder holds a study with another fingerprint, or one whose trials ran
+            under other limits.
         StoreError: The database cannot be used.
     """
-    url = database_url(folder)
+    url = folder.database_url
     with StudyStore.create(url) as store:
-        _check_same_study(store, plan, study_file.path)
+        refuse_conflicts(store, plan, study_file, folder)
         if store.find_study() is None:
             write_whole(folder.plan, _plan_text(plan), durable=True)
             write_whole(folder.recorded_study, study_file.text, durable=True)
@@ -86,7 +81,7 @@ def discard(folder: StudyFolder, store: StudyStore, study_file: Path) -> int:
                 hint=f"Wait until its lease ends, at {held[0].lease_expires_at:%H:%M} UTC",
             )
         )
-    started = _started(store)
+    started = started_cells(store)
     if started:
         raise StudyConflict(
             Fault(
@@ -108,35 +103,6 @@ def discard(folder: StudyFolder, store: StudyStore, study_file: Path) -> int:
     for file in (folder.recorded_study, folder.plan, *sidecars, database):
         file.unlink(missing_ok=True)
     return attempts
-
-
-def _check_same_study(store: StudyStore, plan: Plan, study_file: Path) -> None:
-    known = store.find_study()
-    if known is None or known.fingerprint == plan.fingerprint:
-        return
-    changes = differences(dict(known.protocol), plan.protocol)  # type: ignore[arg-type]  # it was one
-    way_on = f"`sweeper run {study_file} --as NEW-NAME` starts a study of its own"
-    if not _started(store):
-        way_on += "; `--replace` discards the recorded one, of which no trial has ended"
-    faults = [
-        Fault(what="differs from the recorded study", where=c.key, got=c.new, expected=c.old)
-        for c in changes
-    ]
-    raise StudyConflict(
-        *faults,
-        Fault(
-            what=f"the study {known.name!r} is on record with another fingerprint",
-            got=plan.fingerprint[:12],
-            expected=known.fingerprint[:12],
-            hint=way_on,
-        ),
-    )
-
-
-def _started(store: StudyStore) -> list[str]:
-    """Returns the cells that make the study count as started."""
-    ended = {OutcomeKind.COMPLETED, OutcomeKind.STOPPED}
-    return [f"{cell.cell} {cell.outcome}" for cell in store.cells() if cell.outcome in ended]
 
 
 def _record_of(study_file: StudyFile, plan: Plan) -> RecordedStudy:

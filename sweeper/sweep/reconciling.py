@@ -12,9 +12,7 @@ from sweeper.store.reading import CellRecord
 from sweeper.store.status import CellStatus
 from sweeper.store.store import StudyStore
 from sweeper.sweep.optuna_study import Ending, OptunaStudy
-
-VALIDATION = "validation"
-"""The one split whose loss Optuna is told."""
+from sweeper.training.watch import VALIDATION
 
 
 def reconcile(store: StudyStore, optuna_study: OptunaStudy) -> None:

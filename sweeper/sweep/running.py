@@ -29,9 +29,10 @@ from sweeper.sweep.stop_request import StopRequest
 from sweeper.sweep.study_end import RunStatus, StudyEnd, count, is_open, run_status
 from sweeper.sweep.study_run import StudyRun, terms_of
 from sweeper.sweep.turns import Turns
+from sweeper.training.report import ModelReport
 from sweeper.workers.launcher import Launcher
 from sweeper.workers.launchers.local import LocalLauncher
-from sweeper.workers.slots import Slot, find_slots, this_machine
+from sweeper.workers.slots import Slot, find_slots, this_machine, trial_memory_bytes
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -201,17 +202,29 @@ def _settle(store: StudyStore, study_file: StudyFile) -> None:
 
 def _run_slots(run: StudyRun, chosen: tuple[Slot, ...] | None) -> None:
     """Runs the slots side by side, in threads: the work is in child processes."""
-    slots = chosen or find_slots(run.study_file.study.run, this_machine(os.environ))
+    slots = chosen or _found_slots(run)
     slots = slots[: sum(is_open(cell) for cell in run.store.cells())]
     try:
         troubles = Parallel(n_jobs=len(slots), backend="threading")(
             delayed(run_slot)(run, slot) for slot in slots
         )
+    except BaseException:
+        run.stop.ask()  # the other slots' threads live on: they are to claim nothing more
+        raise
     finally:
         run.launcher.close()
     for trouble in troubles:
         if trouble is not None:
             raise trouble
+
+
+def _found_slots(run: StudyRun) -> tuple[Slot, ...]:
+    model = ModelReport.read(run.folder.model_report)
+    need = trial_memory_bytes(
+        parameters=model.parameters, trainable_parameters=model.trainable_parameters
+    )
+    machine = this_machine(os.environ)
+    return find_slots(run.study_file.study.run, machine, memory_bytes_per_trial=need)
 
 
 def _end(

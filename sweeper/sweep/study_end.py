@@ -10,9 +10,9 @@ from enum import IntEnum
 from pathlib import Path
 
 from sweeper.records import OutcomeKind
+from sweeper.selection.evidence import BASELINE
 from sweeper.store.reading import CellRecord
 from sweeper.store.status import CellStatus
-from sweeper.study.schema import BASELINE
 
 _SOUND = frozenset({OutcomeKind.COMPLETED, OutcomeKind.STOPPED})
 

@@ -11,9 +11,7 @@ from collections.abc import Iterable
 
 from sweeper.records import Evaluation, Event, Outcome, OutcomeKind, Update
 
-_SHOWS_THAT_TRIALS_RUN = frozenset(
-    {OutcomeKind.COMPLETED, OutcomeKind.STOPPED, OutcomeKind.LIMITED}
-)
+_SHOWS_THAT_TRIALS_RUN = frozenset({OutcomeKind.COMPLETED, OutcomeKind.STOPPED})
 
 
 class Turns:

@@ -13,8 +13,8 @@ from sweeper.errors import EventsDamaged, StoreError
 from sweeper.records import Evaluation, Event, Phase, PhaseBegun, Update
 from sweeper.store.claims import LEASE_SECONDS, Claim
 from sweeper.sweep.observer import Progress
-from sweeper.sweep.reconciling import VALIDATION
 from sweeper.sweep.study_run import StudyRun
+from sweeper.training.watch import VALIDATION
 from sweeper.trial.folder import AttemptFolder
 from sweeper.workers.tail import EventTail
 

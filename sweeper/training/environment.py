@@ -38,7 +38,7 @@ def describe_environment(
         "micro_batch": str(micro_batch),
         "ranks": str(ranks),
         "deterministic": _yes_no(torch.are_deterministic_algorithms_enabled()),
-        "tf32": _yes_no(training.tf32),
+        "tf32": _yes_no(torch.backends.cuda.matmul.allow_tf32),
         "dtype": str(base_dtype(model)).removeprefix("torch."),
         "precision": resolve_precision(training.precision, model),
         "attention": attention,

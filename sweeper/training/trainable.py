@@ -9,6 +9,7 @@ from __future__ import annotations
 import hashlib
 from collections import defaultdict
 from collections.abc import Mapping
+from types import MappingProxyType
 
 import torch
 from torch import Tensor, nn
@@ -20,7 +21,7 @@ Trainable = Mapping[str, nn.Parameter]
 """Trainable tensors by name, in the model's order; a shared parameter comes once."""
 
 _SHOWN_NAMES = 8
-_BITS = {torch.float32: torch.int32, torch.float64: torch.int64}
+_BITS = MappingProxyType({torch.float32: torch.int32, torch.float64: torch.int64})
 
 
 def trainable(model: nn.Module) -> Trainable:

@@ -14,6 +14,7 @@ import math
 import signal
 from collections.abc import Iterable
 from dataclasses import dataclass
+from types import MappingProxyType
 
 from sweeper.records import (
     Evaluation,
@@ -39,16 +40,18 @@ _CRASHES = frozenset(
 )
 """Signals that a process gets for what it did itself."""
 
-_BROUGHT_ABOUT = {
-    Cause.NOT_STARTED: Reason.WORKER_LOST,
-    Cause.WALL_CLOCK: Reason.WALL_CLOCK,
-    Cause.HOST_MEMORY: Reason.HOST_MEMORY,
-    Cause.HUNG: Reason.HUNG,
-    Cause.STOPPED: Reason.PREEMPTED,
-    Cause.KILLED: Reason.KILLED,
-    Cause.COORDINATOR_LOST: Reason.WORKER_LOST,
-    Cause.SUPERVISOR_LOST: Reason.WORKER_LOST,
-}
+_BROUGHT_ABOUT = MappingProxyType(
+    {
+        Cause.NOT_STARTED: Reason.WORKER_LOST,
+        Cause.WALL_CLOCK: Reason.WALL_CLOCK,
+        Cause.HOST_MEMORY: Reason.HOST_MEMORY,
+        Cause.HUNG: Reason.HUNG,
+        Cause.STOPPED: Reason.PREEMPTED,
+        Cause.KILLED: Reason.KILLED,
+        Cause.COORDINATOR_LOST: Reason.WORKER_LOST,
+        Cause.SUPERVISOR_LOST: Reason.WORKER_LOST,
+    }
+)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

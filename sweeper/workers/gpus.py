@@ -9,6 +9,8 @@ from typing import Protocol
 
 import pynvml
 
+from sweeper.errors import Fault, PlanError
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Gpu:
@@ -27,6 +29,8 @@ class Nvml(Protocol):
     """The part of `pynvml` that is asked; its names are NVIDIA's."""
 
     NVMLError: type[Exception]
+    NVMLError_LibraryNotFound: type[Exception]
+    NVMLError_DriverNotLoaded: type[Exception]
 
     def nvmlInit(self) -> None: ...
     def nvmlShutdown(self) -> None: ...
@@ -43,17 +47,35 @@ def list_gpus(nvml: Nvml = pynvml) -> tuple[Gpu, ...]:
     """Returns this host's GPUs in the driver's order; none where there is no driver.
 
     A GPU that is divided (MIG) is listed as its parts.
+
+    Raises:
+        PlanError: There is a driver, but it does not answer: that is no reason to use the CPU.
     """
     try:
         nvml.nvmlInit()
-    except nvml.NVMLError:
+    except (nvml.NVMLError_LibraryNotFound, nvml.NVMLError_DriverNotLoaded):
         return ()
+    except nvml.NVMLError as error:
+        raise _no_answer(error) from error
     try:
         count = nvml.nvmlDeviceGetCount()
         whole = [nvml.nvmlDeviceGetHandleByIndex(index) for index in range(count)]
         return tuple(_gpu(nvml, handle) for device in whole for handle in _parts(nvml, device))
+    except nvml.NVMLError as error:
+        raise _no_answer(error) from error
     finally:
         nvml.nvmlShutdown()
+
+
+def _no_answer(error: Exception) -> PlanError:
+    return PlanError(
+        Fault(
+            what="the NVIDIA driver does not tell its GPUs",
+            got=str(error),
+            hint="Mend the driver (see nvidia-smi), name the devices in `run.slots`, or write "
+            "`slots: [cpu]` to run without a GPU",
+        )
+    )
 
 
 def _parts(nvml: Nvml, device: object) -> list[object]:

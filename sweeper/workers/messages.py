@@ -23,6 +23,11 @@ class MessageReader:
         self.closed = False
         """Whether the other end is closed and nothing is left to read."""
 
+    @property
+    def hung_up(self) -> bool:
+        """Whether nobody holds the other end any more, whatever is left to read."""
+        return any(event & select.POLLHUP for _, event in self._poll.poll(0))
+
     def read(self, *, timeout_seconds: float) -> list[Message]:
         """Returns the messages that have come in, after waiting up to the timeout for the first.
 

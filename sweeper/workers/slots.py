@@ -17,8 +17,8 @@ CPU = "cpu"
 
 VARIABLE = "CUDA_VISIBLE_DEVICES"
 
-TRIAL_MEMORY_BYTES = 1 << 30
-"""What a trial on a CPU is taken to need, where the caller does not know better."""
+INTERPRETER_BYTES = 512 << 20
+"""What a trial's process holds before it loads a model: libraries, data, allocator."""
 
 THREADS = 1
 """Threads of a trial. One, whatever the number of slots: results depend on it in the last bits."""
@@ -66,8 +66,17 @@ def this_machine(environ: Mapping[str, str]) -> Machine:
     )
 
 
+def trial_memory_bytes(*, parameters: int, trainable_parameters: int) -> int:
+    """Estimates the host memory of one trial on a CPU.
+
+    Float32 weights count twice, for activations and logits grow with them; a trainable scalar
+    brings a gradient, two moments and the copy that shows whether it moved.
+    """
+    return INTERPRETER_BYTES + 4 * (2 * parameters + 4 * trainable_parameters)
+
+
 def find_slots(
-    run: RunOptions, machine: Machine, *, trial_memory_bytes: int = TRIAL_MEMORY_BYTES
+    run: RunOptions, machine: Machine, *, memory_bytes_per_trial: int
 ) -> tuple[Slot, ...]:
     """Returns the study's slots, in order.
 
@@ -77,7 +86,7 @@ def find_slots(
     Args:
         run: The study's `run:` section.
         machine: What there is.
-        trial_memory_bytes: Host memory of one trial; bounds the slots on cores.
+        memory_bytes_per_trial: Host memory of one trial; bounds the slots on cores.
 
     Raises:
         PlanError: A device is named twice or is no device, or every GPU is used by others.
@@ -91,7 +100,9 @@ def find_slots(
         devices = _free(machine.gpus, use_busy=run.use_busy)
     if devices:
         return _on_devices(devices, run.trials_per_device)
-    return _on_cores(max(1, min(machine.cores, machine.free_memory_bytes // trial_memory_bytes)))
+    return _on_cores(
+        max(1, min(machine.cores, machine.free_memory_bytes // memory_bytes_per_trial))
+    )
 
 
 def _listed(entries: tuple[str, ...], trials_per_device: int) -> tuple[Slot, ...]:

@@ -79,8 +79,8 @@ class Supervisor:
 
     def _obey(self, command: Message) -> None:
         match command["command"]:
-            case "start" if self._leave_by is not None:
-                pass  # the launcher sees that it was not answered and turns to another
+            case "start" if self._leave_by is not None or self._commands.hung_up:
+                pass  # nobody waits for the answer: another supervisor may have the attempt
             case "start":
                 self._start(_order(command))
             case "stop":

@@ -1,7 +1,9 @@
 """kill -9 of anything, in mid-run: nothing is lost, nothing is left, and the end is the same."""
 
+import itertools
 import json
 import signal
+from datetime import datetime
 
 import psutil
 import pytest
@@ -47,28 +49,58 @@ def in_mid_training(laboratory):
     return None
 
 
-def victim(laboratory, whom, run):
+def victim(laboratory, whom, run, *, frozen):
     child = laboratory.wait_for(lambda: in_mid_training(laboratory))
-    return {"trial": child, "supervisor": child.parent(), "coordinator": psutil.Process(run.pid)}[
-        whom
-    ]
+    processes = {
+        "trial": child,
+        "supervisor": child.parent(),
+        "coordinator": psutil.Process(run.pid),
+    }
+    if not frozen:
+        child.resume()
+    return processes[whom]
 
 
-def never_two_owners(laboratory):
-    frame = sweeper.attempts(laboratory.study).sort_values(["trial", "attempt"])
-    return all(
-        (rows["claimed_at"].iloc[1:].values >= rows["ended_at"].iloc[:-1].values).all()
-        for _, rows in frame.groupby("trial")
-    )
+def lifetimes(laboratory, cell):
+    """From first to last sign of life of each attempt, by its own files, not the database's."""
+    folder = laboratory.run_folder / "trials" / cell.replace("/", "-") / "attempts"
+    for attempt in sorted(folder.iterdir(), key=lambda path: int(path.name)):
+        lines = (attempt / "events.jsonl").read_text().splitlines()
+        signs = [decode(line).at for line in lines if line.endswith("}")]
+        if (attempt / "supervision.json").exists():
+            seen = json.loads((attempt / "supervision.json").read_text())
+            signs += [datetime.fromisoformat(seen[key]) for key in ("began_at", "ended_at")]
+        yield min(signs), max(signs)
 
 
-@pytest.mark.parametrize("whom", ["trial", "supervisor", "coordinator"])
-def test_after_kill_minus_9_of_the(whom, laboratory, undisturbed):
-    """The study ends like an undisturbed one, and the killed attempt is on record."""
+def overlap(spans):
+    return any(begun < ended for (_, ended), (begun, _) in itertools.pairwise(spans))
+
+
+@pytest.mark.parametrize(("second", "overlaps"), [((2, 3), False), ((1, 3), True)])
+def test_two_lifetimes_overlap_when_one_begins_before_the_other_has_ended(second, overlaps):
+    assert overlap([(0, 2), second]) is overlaps
+
+
+@pytest.mark.parametrize(
+    ("whom", "frozen"),
+    [
+        ("trial", True),
+        ("supervisor", True),
+        ("supervisor", False),
+        ("coordinator", True),
+        ("coordinator", False),
+    ],
+)
+def test_after_kill_minus_9_of_the(whom, frozen, laboratory, undisturbed):
+    """The study ends like an undisturbed one, and the killed attempt is on record.
+
+    A frozen trial cannot notice that it is alone; one that runs on does so by itself.
+    """
     study = laboratory(**SETTINGS)
     run = study.start("run", str(study.study))
 
-    victim(study, whom, run).kill()
+    victim(study, whom, run, frozen=frozen).kill()
 
     if whom == "coordinator":
         run.wait(timeout=60)
@@ -80,7 +112,8 @@ def test_after_kill_minus_9_of_the(whom, laboratory, undisturbed):
     assert lost["reason"].tolist() == [{"trial": "killed"}.get(whom, "worker_lost")]
     assert sweeper.trials(study.study)["outcome"].tolist() == ["completed", "completed"]
     assert losses(study) == undisturbed
-    assert never_two_owners(study)
+    for cell in ("baseline/0", "double/0"):
+        assert not overlap(list(lifetimes(study, cell)))
     study.wait_for(lambda: not study.processes(), seconds=10)
 
 

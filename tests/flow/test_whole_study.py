@@ -171,13 +171,14 @@ def test_the_chat_of_progress_stays_off_standard_output(finished):
     assert "Next: sweeper compare" in rows.stderr
 
 
-def test_a_changed_study_under_the_same_name_is_refused_with_old_and_new(finished):
+@pytest.mark.parametrize("command", ["run", "check"])
+def test_a_changed_study_under_the_same_name_is_refused_with_old_and_new(finished, command):
     changed = finished.folder / "changed.yaml"
     changed.write_text(
         finished.study.read_text().replace("learning_rate: 2e-3", "learning_rate: 3e-3")
     )
 
-    refused = finished.sweeper("run", str(changed), expect=2)
+    refused = finished.sweeper(command, str(changed), expect=2)
 
     assert "training.learning_rate" in refused.stderr
     assert "0.003" in refused.stderr

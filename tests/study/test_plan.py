@@ -110,3 +110,28 @@ def test_full_tuning_has_no_adapter(load, manifest, prepared) -> None:
     spec = make_spec(study_file, made, made.cells[0], attempt=1, prepared=Path("/p"), threads=1)
 
     assert (spec.tune, spec.lora) == ("full", None)
+
+
+def test_settings_say_what_is_done_and_not_where_or_by_which_attempt(load, plan) -> None:
+    made = plan()
+    specs = [
+        make_spec(load(), made, made.cells[0], attempt=1, prepared=Path("/a"), threads=1),
+        make_spec(load(), made, made.cells[0], attempt=2, prepared=Path("/b"), threads=1),
+    ]
+    moved = specs[1].model_copy(
+        update={"model": specs[1].model.model_copy(update={"path": "/elsewhere"})}
+    )
+
+    assert specs[0].settings() == moved.settings()
+    assert specs[0].settings()["training.learning_rate"] == "0.25"
+    assert specs[0].settings()["fingerprint"] == f'"{made.fingerprint}"'
+
+
+def test_settings_of_two_arms_differ_in_the_compared_key_alone(load, plan) -> None:
+    made = plan()
+    baseline, half = (
+        make_spec(load(), made, cell, attempt=1, prepared=Path("/a"), threads=1).settings()
+        for cell in made.cells[:2]
+    )
+
+    assert {key for key in baseline if baseline[key] != half[key]} == {"training.learning_rate"}

@@ -184,3 +184,13 @@ def test_prose_beside_the_model_may_change(study_file, folder, tmp_path) -> None
     (tmp_path / "models" / "tiny" / "README.md").write_text("A better model.")
 
     prepare(study_file, folder)
+
+
+def test_prepared_data_that_are_gone_are_not_made_anew(study_file, folder) -> None:
+    """Making them anew would read the test split a second time."""
+    shutil.rmtree(folder.prepared)
+
+    with pytest.raises(StudyConflict, match=r"prepared data .* are gone.*--as NEW-NAME"):
+        prepare(study_file, folder)
+
+    assert not folder.prepared.exists()

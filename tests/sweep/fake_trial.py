@@ -53,7 +53,10 @@ class FakeTrial:
         self.emit(PhaseBegun(phase=Phase.LOADING))
         self.emit(
             Started(
-                initial_digest="d0", trainable_parameters=3, adapted_modules=("q",), environment={}
+                initial_digest="d0",
+                trainable_parameters=3,
+                adapted_modules=("q",),
+                environment={"micro_batch": "1", "deterministic": "yes"},
             )
         )
 

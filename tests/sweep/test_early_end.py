@@ -91,7 +91,8 @@ def test_every_other_state_of_the_trials_does_not(trials):
         (trial("baseline/0", outcome="failed", **UNDER_WAY), True),
         (trial("baseline/0", outcome="lost", **UNDER_WAY), True),
         (trial("baseline/0", outcome="stopped"), True),
-        (trial("baseline/0", outcome="limited"), True),
+        (trial("baseline/0", outcome="limited"), False),
+        (trial("baseline/0", outcome="limited", **UNDER_WAY), True),
         (trial("baseline/0", outcome="completed"), True),
     ],
 )

@@ -109,7 +109,7 @@ def test_a_slot_that_gave_its_turn_back_lets_the_next_one_try_alone():
     [
         (Reason.BUDGET_REACHED, True),
         (Reason.NONFINITE_LOSS, True),
-        (Reason.WALL_CLOCK, True),
+        (Reason.WALL_CLOCK, False),
         (Reason.KILLED, False),
         (Reason.USER_CANCELLED, False),
         (Reason.CODE_ERROR, False),

@@ -4,32 +4,42 @@ from __future__ import annotations
 
 import pytest
 
+from sweeper.errors import PlanError
 from sweeper.workers.gpus import Gpu, list_gpus
 
 
-class NotThere(Exception):
+class NvmlError(Exception):
     """Stands in for the library's error."""
+
+
+class NotThere(NvmlError):
+    """There is no library, or no driver."""
 
 
 class Driver:
     """Answers like `pynvml`. A device is (uuid, processes, None or the uuids of its parts)."""
 
-    NVMLError = NotThere
+    NVMLError = NvmlError
+    NVMLError_LibraryNotFound = NotThere
+    NVMLError_DriverNotLoaded = NotThere
 
-    def __init__(self, *devices, works=True):
+    def __init__(self, *devices, refuses=None, breaks=None):
         self.devices = devices
-        self.works = works
+        self.refuses = refuses
+        self.breaks = breaks
         self.open = 0
 
     def nvmlInit(self):  # noqa: N802
-        if not self.works:
-            raise NotThere("driver not loaded")
+        if self.refuses is not None:
+            raise self.refuses
         self.open += 1
 
     def nvmlShutdown(self):  # noqa: N802
         self.open -= 1
 
     def nvmlDeviceGetCount(self):  # noqa: N802
+        if self.breaks is not None:
+            raise self.breaks
         return len(self.devices)
 
     def nvmlDeviceGetHandleByIndex(self, index):  # noqa: N802
@@ -43,7 +53,7 @@ class Driver:
 
     def nvmlDeviceGetMigMode(self, device):  # noqa: N802
         if device[2] is None:
-            raise NotThere("not supported")
+            raise NvmlError("not supported")
         return [int(bool(device[2])), 0]
 
     def nvmlDeviceGetMaxMigDeviceCount(self, device):  # noqa: N802
@@ -51,12 +61,27 @@ class Driver:
 
     def nvmlDeviceGetMigDeviceHandleByIndex(self, device, index):  # noqa: N802
         if index >= len(device[2]):
-            raise NotThere("no such part")
+            raise NvmlError("no such part")
         return (device[2][index], [], None)
 
 
 def test_a_host_without_a_driver_has_no_gpu():
-    assert list_gpus(Driver(works=False)) == ()
+    assert list_gpus(Driver(refuses=NotThere("driver not loaded"))) == ()
+
+
+@pytest.mark.parametrize(
+    "driver",
+    [
+        Driver(refuses=NvmlError("driver/library version mismatch")),
+        Driver(breaks=NvmlError("driver/library version mismatch")),
+    ],
+    ids=["at the start", "later"],
+)
+def test_a_driver_that_does_not_answer_is_no_reason_to_use_the_cpu(driver):
+    with pytest.raises(PlanError, match=r"version mismatch.*slots: \[cpu\]"):
+        list_gpus(driver)
+
+    assert driver.open == 0
 
 
 @pytest.mark.parametrize("uuid", ["GPU-a", b"GPU-a"])

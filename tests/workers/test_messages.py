@@ -62,3 +62,15 @@ def test_a_line_that_is_no_message_is_refused(pipe, text):
 
     with pytest.raises(ValueError, match=r"not a message|Expecting value"):
         MessageReader(pipe["read"]).read(timeout_seconds=1.0)
+
+
+def test_a_reader_knows_that_nobody_is_at_the_other_end_before_it_has_read_all(pipe):
+    reader = MessageReader(pipe["read"])
+    send(pipe["write"], {"command": "kill"})
+    assert not reader.hung_up
+
+    os.close(pipe.pop("write"))
+
+    assert reader.hung_up
+    assert not reader.closed
+    assert reader.read(timeout_seconds=1.0) == [{"command": "kill"}]

@@ -5,7 +5,7 @@ import pytest
 from sweeper.errors import PlanError
 from sweeper.study.run_options import RunOptions
 from sweeper.workers.gpus import Gpu
-from sweeper.workers.slots import Machine, Slot, find_slots, this_machine
+from sweeper.workers.slots import Machine, Slot, find_slots, this_machine, trial_memory_bytes
 
 GIBIBYTE = 1 << 30
 
@@ -26,11 +26,11 @@ def gpus(*names, busy=()):
 
 
 def devices(run, there):
-    return [slot.device for slot in find_slots(run, there)]
+    return [slot.device for slot in find_slots(run, there, memory_bytes_per_trial=GIBIBYTE)]
 
 
 def test_without_a_gpu_there_is_a_slot_per_core_with_one_thread_each():
-    slots = find_slots(RunOptions(), machine(cores=3))
+    slots = find_slots(RunOptions(), machine(cores=3), memory_bytes_per_trial=GIBIBYTE)
 
     assert slots == (
         Slot(name="cpu 1", device=None, threads=1),
@@ -42,7 +42,7 @@ def test_without_a_gpu_there_is_a_slot_per_core_with_one_thread_each():
 def test_memory_bounds_the_slots_on_cores():
     there = machine(cores=8, free_memory_bytes=5 * GIBIBYTE)
 
-    assert len(find_slots(RunOptions(), there, trial_memory_bytes=2 * GIBIBYTE)) == 2
+    assert len(find_slots(RunOptions(), there, memory_bytes_per_trial=2 * GIBIBYTE)) == 2
 
 
 def test_there_is_a_slot_even_where_memory_looks_short():
@@ -85,7 +85,7 @@ def test_an_empty_restriction_means_no_gpu(value):
 )
 def test_a_restriction_that_is_no_list_of_devices_is_refused(value, what):
     with pytest.raises(PlanError, match=what) as caught:
-        find_slots(RunOptions(), machine(visible_devices=value))
+        find_slots(RunOptions(), machine(visible_devices=value), memory_bytes_per_trial=GIBIBYTE)
 
     assert caught.value.faults[0].where == "CUDA_VISIBLE_DEVICES"
     assert caught.value.faults[0].got == value
@@ -108,7 +108,7 @@ def test_where_every_gpu_is_busy_the_cpu_does_not_silently_take_over():
     there = machine(gpus=gpus("GPU-a", busy=["GPU-a"]))
 
     with pytest.raises(PlanError, match="every GPU of this host is used by other processes"):
-        find_slots(RunOptions(), there)
+        find_slots(RunOptions(), there, memory_bytes_per_trial=GIBIBYTE)
 
 
 def test_a_list_of_slots_overrides_what_is_there():
@@ -128,11 +128,15 @@ def test_cpu_in_the_list_forces_a_slot_without_gpu_at_each_mention():
 @pytest.mark.parametrize("listed", [("3", "3"), ("GPU-a", "cpu", "GPU-a"), ("2,3",), ("",), ()])
 def test_a_list_that_names_a_device_twice_or_none_is_refused(listed):
     with pytest.raises(PlanError, match=r"^run\.slots: "):
-        find_slots(RunOptions(slots=listed), machine())
+        find_slots(RunOptions(slots=listed), machine(), memory_bytes_per_trial=GIBIBYTE)
 
 
 def test_several_trials_share_a_device_only_when_asked():
-    slots = find_slots(RunOptions(trials_per_device=2), machine(visible_devices="4,5"))
+    slots = find_slots(
+        RunOptions(trials_per_device=2),
+        machine(visible_devices="4,5"),
+        memory_bytes_per_trial=GIBIBYTE,
+    )
 
     assert [(slot.name, slot.device) for slot in slots] == [
         ("gpu 4 1", "4"),
@@ -148,3 +152,10 @@ def test_this_machine_has_cores_memory_and_the_given_restriction():
     assert there.visible_devices == "MIG-x"
     assert there.cores >= 1
     assert there.free_memory_bytes > 0
+
+
+def test_a_trial_is_taken_to_need_its_weights_twice_and_four_copies_of_what_it_trains():
+    """512 MiB + 4 bytes x (2 x 1,000,000 + 4 x 100,000)."""
+    need = trial_memory_bytes(parameters=1_000_000, trainable_parameters=100_000)
+
+    assert need == 536_870_912 + 9_600_000

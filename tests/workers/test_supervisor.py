@@ -173,6 +173,30 @@ def test_the_supervisor_answers_with_the_identity_of_the_trial(supervisor):
     assert psutil.Process(started["pid"]).create_time() == started["started_at"]
 
 
+def test_an_order_from_a_coordinator_that_is_gone_is_not_carried_out(new_folder, survivors):
+    """Whoever came after it may have declared the attempt lost and started another."""
+    folder = new_folder()
+    order = {
+        "command": "start",
+        "folder": str(folder.path),
+        "argv": [sys.executable, str(CHILD), "completes", str(folder.path)],
+        "environment": {"SWEEPER_ATTEMPT": str(folder.path)},
+        "limits": {"grace_seconds": 0.3},
+    }
+
+    done = subprocess.run(
+        [sys.executable, "-m", "sweeper.workers.supervisor"],
+        input=json.dumps(order).encode() + b"\n",
+        capture_output=True,
+        timeout=20,
+        check=True,
+    )
+
+    assert done.stdout == b""
+    assert not folder.events.exists()
+    assert survivors() == []
+
+
 def test_a_killed_supervisor_takes_its_trial_along(supervisor, said, survivors, eventually):
     """Nobody else is left to end it, its child in another session, and an orphan of its group."""
     process, folder, _ = supervisor("watches_its_parent")

@@ -1,0 +1,110 @@
+"""What a study file may not say once its study is on record."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+
+from sweeper.errors import Fault, StudyConflict
+from sweeper.records import OutcomeKind
+from sweeper.store.planning import RecordedStudy
+from sweeper.store.store import StudyStore
+from sweeper.study.fingerprint import differences
+from sweeper.study.folder import StudyFolder
+from sweeper.study.loading import StudyFile, load_study
+from sweeper.study.plan import Plan
+from sweeper.study.run_options import RunOptions
+from sweeper.sweep.study_end import is_open
+
+
+def refuse_conflicts(
+    store: StudyStore, plan: Plan, study_file: StudyFile, folder: StudyFolder
+) -> None:
+    """Accepts the study file as that of the recorded study, if there is one.
+
+    Raises:
+        StudyConflict: What is studied differs, or limits do, or a seed that has begun would go on
+            in another way; every such key is named with both values.
+    """
+    known = store.find_study()
+    if known is None:
+        return
+    if known.fingerprint != plan.fingerprint:
+        raise StudyConflict(*_other_study(store, known, plan, study_file.path))
+    run = study_file.study.run
+    faults = [*_other_limits(folder, run), *_other_ways(store, run)]
+    if faults:
+        raise StudyConflict(*faults)
+
+
+def started_cells(store: StudyStore) -> list[str]:
+    """Returns the cells that make the study count as started."""
+    ended = {OutcomeKind.COMPLETED, OutcomeKind.STOPPED}
+    return [f"{cell.cell} {cell.outcome}" for cell in store.cells() if cell.outcome in ended]
+
+
+def _other_study(
+    store: StudyStore, known: RecordedStudy, plan: Plan, study_file: Path
+) -> Iterator[Fault]:
+    for change in differences(dict(known.protocol), plan.protocol):  # type: ignore[arg-type]  # it was one
+        yield Fault(
+            what="differs from the recorded study",
+            where=change.key,
+            got=change.new,
+            expected=change.old,
+        )
+    way_on = f"`sweeper run {study_file} --as NEW-NAME` starts a study of its own"
+    if not started_cells(store):
+        way_on += "; `--replace` discards the recorded one, of which no trial has ended"
+    yield Fault(
+        what=f"the study {known.name!r} is on record with another fingerprint",
+        got=plan.fingerprint[:12],
+        expected=known.fingerprint[:12],
+        hint=way_on,
+    )
+
+
+def _other_limits(folder: StudyFolder, run: RunOptions) -> Iterator[Fault]:
+    """Yields limits that are not those under which the trials so far have run."""
+    if not folder.recorded_study.exists():
+        return
+    agreed = load_study(folder.recorded_study).study.run.limits.model_dump()
+    for name, limit in run.limits.model_dump().items():
+        if limit != agreed[name]:
+            yield Fault(
+                what="a limit is agreed before the first trial, for all arms alike",
+                where=f"run.limits.{name}",
+                got=_written(limit),
+                expected=_written(agreed[name]),
+                hint="Put it back, or run the study under another name with --as",
+            )
+
+
+def _other_ways(store: StudyStore, run: RunOptions) -> Iterator[Fault]:
+    """Yields settings of `run` that must be equal within a seed, and would not be."""
+    begun = {start.seed: start.environment for start in store.starts()}
+    unfinished = {cell.seed for cell in store.cells() if is_open(cell)}
+    for seed in sorted(unfinished & begun.keys()):
+        for key, wish in _told_by_the_file(run).items():
+            used = begun[seed].get(key, wish)
+            if used != wish:
+                yield Fault(
+                    what=f"trials of seed {seed} have run with another value; arms are compared "
+                    "within a seed",
+                    where=f"run.{key}",
+                    got=wish,
+                    expected=used,
+                    hint="Put it back, or run the study under another name with --as",
+                )
+
+
+def _told_by_the_file(run: RunOptions) -> Mapping[str, str]:
+    """What the file says of the environment that a trial reports, by its field's name."""
+    return {
+        "micro_batch": str(run.micro_batch),
+        "deterministic": "yes" if run.deterministic else "no",
+    }
+
+
+def _written(limit: str | None) -> str:
+    return "null" if limit is None else limit
