@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import torch
 from torch import Tensor, nn
@@ -90,29 +90,26 @@ def train(  # noqa: PLR0913  # each is named once, by the one caller that puts a
         began, before, tried = clock(), exposure, _Tried()
         if window.target_tokens > 0:
             tried.learning_rate = set_rate(optimizer, _rate(options, planned, before, window))
-            sums: list[Tensor] = []
             for batch in make_batches(window.examples, micro_batch, pad_token_id):
                 loss_sum = objective(batch)
                 torch.autograd.backward(loss_sum / window.target_tokens)
-                sums.append(loss_sum.detach())
+                tried.loss_sums.append(loss_sum.detach())
                 tried.padding_tokens += batch.padding_tokens
             _audit_gradients(tensors, before.updates, emit)
             norm = gradient_norm(tensors)
-            tried.loss, tried.gradient_norm = _floats(_sum(sums) / window.target_tokens, norm)
+            tried.loss, tried.gradient_norm = _floats(tried.loss_sum() / window.target_tokens, norm)
             tried.skip = _why_not(tried.loss, tried.gradient_norm)
             if tried.skip is None:
                 tried.clipped = clip_gradients(tensors, norm, options.clip_norm)
                 optimizer.step()
             optimizer.zero_grad()
         exposure = before.after(window, ran=tried.ran)
-        update = _record(window, tried, exposure, objective.device, clock() - began)
-        emit(update)
+        emit(update := _record(window, tried, exposure, objective.device, clock() - began))
         stopped = watch.after_window(update, moved=tried.ran and motion.happened())
         if stopped is None and interrupted():
             return _preempted(exposure, planned)
         if stopped := stopped or examination.when_due(before, exposure):
             return _stop(stopped, emit)
-
     if mismatch := exposure.mismatch(planned):
         return Outcome(reason=Reason.BUDGET_MISMATCH, detail=mismatch)
     if stopped := examination.at_end(exposure):
@@ -130,6 +127,10 @@ class _Tried:
     clipped: bool = False
     skip: Skip | None = Skip.NO_TARGETS
     padding_tokens: int = 0
+    loss_sums: list[Tensor] = field(default_factory=list)
+
+    def loss_sum(self) -> Tensor:
+        return torch.stack(self.loss_sums).sum()
 
     @property
     def ran(self) -> bool:
@@ -144,10 +145,6 @@ def _rate(options: TrainingOptions, planned: Planned, before: Exposure, window: 
         target_tokens=before.target_tokens_applied + window.target_tokens,
     )
     return rate(options.schedule, peak=options.learning_rate, count=count, planned=planned)
-
-
-def _sum(sums: Sequence[Tensor]) -> Tensor:
-    return torch.stack(tuple(sums)).sum()
 
 
 def _floats(loss: Tensor, norm: Tensor) -> tuple[float, float]:

@@ -1,5 +1,6 @@
 """The house: who imports whom, and what the command line costs to start."""
 
+import ast
 import subprocess
 import sys
 from pathlib import Path
@@ -46,7 +47,7 @@ def test_importing_the_package_loads_no_room_and_no_dependency():
 def test_a_room_s_init_holds_a_docstring_only(room):
     source = (room / "__init__.py").read_text()
 
-    tree = compile(source, str(room), "exec", flags=1024)  # ast.PyCF_ONLY_AST
+    tree = ast.parse(source)
 
     assert [type(node).__name__ for node in tree.body] == ["Expr"]
     assert len(tree.body[0].value.value.split()) > 5, "say what it is for"
@@ -55,6 +56,27 @@ def test_a_room_s_init_holds_a_docstring_only(room):
 @pytest.mark.parametrize("vague", ["utils", "common", "helpers", "base", "core", "manager"])
 def test_no_module_is_named(vague):
     assert list(PACKAGE.rglob(f"{vague}.py")) + list(PACKAGE.rglob(f"{vague}/")) == []
+
+
+def lines_of(function):
+    """Lines of a function, its docstring left out."""
+    first = function.body[0]
+    is_docstring = isinstance(first, ast.Expr) and isinstance(first.value, ast.Constant)
+    docstring = first.end_lineno - first.lineno + 1 if is_docstring else 0
+    return function.end_lineno - function.lineno + 1 - docstring
+
+
+@pytest.mark.parametrize(
+    "module", sorted(PACKAGE.rglob("*.py")), ids=lambda m: str(m.relative_to(PACKAGE))
+)
+def test_no_function_of_a_module_is_longer_than_60_lines(module):
+    functions = [
+        node
+        for node in ast.walk(ast.parse(module.read_text()))
+        if isinstance(node, ast.FunctionDef)
+    ]
+
+    assert [f.name for f in functions if lines_of(f) > 60] == []
 
 
 @pytest.mark.parametrize(
