@@ -27,6 +27,11 @@ class Form:
     parquet: Path | None
     columns: str | None
 
+    @property
+    def is_for_people(self) -> bool:
+        """Whether it is the table that people get who ask for nothing else."""
+        return not (self.json or self.csv) and self.parquet is None and self.columns is None
+
 
 def print_table(table: Table, form: Form, *, shown: Sequence[str]) -> None:
     """Prints the table in the form asked for.

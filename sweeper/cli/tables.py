@@ -9,13 +9,14 @@ import typer
 from sweeper.cli.arguments import AsCsv, AsJson, AsParquet, Columns, Study
 from sweeper.cli.forms import Form, print_table
 from sweeper.cli.output import name_next
+from sweeper.report.columns import Table
 from sweeper.report.tables import trial_table, update_table
 
 FACTOR = 3
 """Place of the factor's column among those of trials."""
 
 TRIALS_SHOWN = (
-    "status",
+    "outcome",
     "reason",
     "initial_loss",
     "validation_loss",
@@ -58,8 +59,16 @@ def trials(
     """
     table = trial_table(study)
     form = Form(json=as_json, csv=as_csv, parquet=parquet, columns=columns)
+    if form.is_for_people:
+        table = _with_open_trials(table)
     print_table(table, form, shown=("trial", table.names()[FACTOR], *TRIALS_SHOWN))
     name_next("compare", study)
+
+
+def _with_open_trials(table: Table) -> Table:
+    """Shows how far a trial without an outcome is where its outcome will stand."""
+    rows = [row | {"outcome": row["outcome"] or row["status"]} for row in map(dict, table.rows)]
+    return Table(rows=rows, columns=table.columns)
 
 
 def updates(

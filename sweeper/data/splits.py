@@ -184,18 +184,22 @@ def _split_of(position: float, shares: SplitShares) -> str:
 
 
 def _positions(records: Sequence[LoadedRecord]) -> list[float]:
-    """Returns a number in [0, 1) per record, equal within a bundle and fixed by its prompts."""
+    """Returns a number in [0, 1) per record, equal within a bundle and fixed by its prompts.
+
+    A bundle is known by the smallest digest of its prompts, and that is hashed once more for the
+    position: the smallest of many positions would be small.
+    """
     bundles = _bundles(records)
-    lowest: dict[int, float] = {}
+    names: dict[int, bytes] = {}
     for record, bundle in zip(records, bundles, strict=True):
-        position = _position(record.prompt)
-        lowest[bundle] = min(position, lowest.get(bundle, position))
-    return [lowest[bundle] for bundle in bundles]
+        digest = hashlib.sha256(b"split " + record.prompt.encode()).digest()
+        names[bundle] = min(digest, names.get(bundle, digest))
+    return [_position(names[bundle]) for bundle in bundles]
 
 
-def _position(prompt: str) -> float:
+def _position(name: bytes) -> float:
     # 53 bits are what a float holds exactly; the result stays below 1.
-    head = hashlib.sha256(b"split " + prompt.encode()).digest()[:8]
+    head = hashlib.sha256(name).digest()[:8]
     return (int.from_bytes(head, "big") >> 11) / 2**53
 
 

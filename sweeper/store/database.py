@@ -113,6 +113,15 @@ def _store_error(engine: Engine, error: SQLAlchemyError) -> StoreError:
             what="the study database cannot be used",
             where=engine.url.render_as_string(),
             got=f"{type(cause).__name__}: {cause}",
-            hint="What the trials wrote is safe in their folders: run the study again",
+            hint=_way_on(str(cause)),
         )
     )
+
+
+def _way_on(trouble: str) -> str:
+    if "not a database" in trouble or "malformed" in trouble:
+        return (
+            "The file is damaged: restore it from a copy, or start under another name with --as. "
+            "What the trials wrote is in their folders"
+        )
+    return "What the trials wrote is safe in their folders: run the study again"

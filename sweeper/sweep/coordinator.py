@@ -30,27 +30,41 @@ def only_coordinator(folder: StudyFolder) -> Iterator[Owner]:
         StudyBusy: Another process coordinates the study.
         RunFolderError: The folder cannot be made, or not be written.
     """
-    with _opened(folder) as file:
+    with _as_run_folder_error(folder):
+        folder.path.mkdir(parents=True, exist_ok=True)
+        file = folder.coordinator.open("a+", encoding="utf-8")
+    with contextlib.closing(_Quietly(file)):
         _lock(folder, file)
         owner = _this_process()
-        _describe(file, owner)
-        try:
-            yield owner
-        finally:
-            file.truncate(0)
+        with _as_run_folder_error(folder):
+            _describe(file, owner)
+        yield owner
 
 
-def _opened(folder: StudyFolder) -> TextIO:
+class _Quietly:
+    """Empties and closes the file; a full disk is no reason to end otherwise than one did."""
+
+    def __init__(self, file: TextIO) -> None:
+        self._file = file
+
+    def close(self) -> None:
+        with contextlib.suppress(OSError):
+            self._file.truncate(0)
+        with contextlib.suppress(OSError):
+            self._file.close()
+
+
+@contextlib.contextmanager
+def _as_run_folder_error(folder: StudyFolder) -> Iterator[None]:
     try:
-        folder.path.mkdir(parents=True, exist_ok=True)
-        return folder.coordinator.open("a+", encoding="utf-8")
+        yield
     except OSError as error:
         raise RunFolderError(
             Fault(
                 what="the run folder cannot be written",
                 where=str(folder.path),
-                got=f"{error.strerror}: {error.filename}",
-                expected="a folder that this user may write in",
+                got=f"{error.strerror}: {error.filename or folder.coordinator}",
+                expected="a folder on a disk with room, that this user may write in",
                 hint="Make it writable, or put the study file where a folder `runs` can be made",
             )
         ) from error

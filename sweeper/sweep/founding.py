@@ -49,6 +49,7 @@ def founded(
         StoreError: The database cannot be used.
     """
     url = folder.database_url
+    _refuse_lost_database(folder)
     with StudyStore.create(url) as store:
         refuse_conflicts(store, plan, study_file, folder)
         if store.find_study() is None:
@@ -62,6 +63,25 @@ def founded(
             optuna_study.enqueue(fingerprint=plan.fingerprint)
             store.link_optuna(optuna_study.numbers())
             yield store, optuna_study
+
+
+def _refuse_lost_database(folder: StudyFolder) -> None:
+    """Refuses to found a study among attempts that no database knows any more.
+
+    Raises:
+        StudyConflict: It would run them again, in their own folders.
+    """
+    if folder.database.exists() or not any(folder.trials.glob("*/attempts/*")):
+        return
+    raise StudyConflict(
+        Fault(
+            what="the run folder holds attempts, but the database that knew them is gone",
+            where=str(folder.path),
+            expected=folder.database.name,
+            hint="Put the database back, or move the folder away, or start a study of its own "
+            "with --as NEW-NAME",
+        )
+    )
 
 
 def discard(folder: StudyFolder, store: StudyStore, study_file: Path) -> int:

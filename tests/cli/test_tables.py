@@ -11,18 +11,18 @@ def test_trials_fit_80_columns_with_what_matters_most(sweeper, begun, narrow):
     ran = sweeper("trials", "study.yaml")
 
     assert lines(ran.out) == [
-        "                                                                         last_",
-        "            learning_                           initial_  validation_  finite_",
-        "trial            rate  status   reason              loss         loss     loss",
-        "baseline/0     0.0002  ended    budget_reached    2.5000       1.5000   1.5000",
-        "half/0         0.0001  ended    budget_reached    2.5000       1.7500   1.7500",
-        "double/0       0.0004  ended    nonfinite_loss    2.5000            -   2.6250",
-        "baseline/1     0.0002  ended    code_error             -            -        -",
-        "half/1         0.0001  ended    killed                 -            -        -",
-        "double/1       0.0004  running  -                 2.5000            -   2.3750",
-        "baseline/2     0.0002  waiting  -                      -            -        -",
-        "half/2         0.0001  waiting  -                      -            -        -",
-        "double/2       0.0004  waiting  -                      -            -        -",
+        "                                                                           last_",
+        "            learning_                             initial_  validation_  finite_",
+        "trial            rate  outcome    reason              loss         loss     loss",
+        "baseline/0     0.0002  completed  budget_reached    2.5000       1.5000   1.5000",
+        "half/0         0.0001  completed  budget_reached    2.5000       1.7500   1.7500",
+        "double/0       0.0004  stopped    nonfinite_loss    2.5000            -   2.6250",
+        "baseline/1     0.0002  failed     code_error             -            -        -",
+        "half/1         0.0001  lost       killed                 -            -        -",
+        "double/1       0.0004  running    -                 2.5000            -   2.3750",
+        "baseline/2     0.0002  waiting    -                      -            -        -",
+        "half/2         0.0001  waiting    -                      -            -        -",
+        "double/2       0.0004  waiting    -                      -            -        -",
     ]
     assert ran.err.splitlines()[0] == (
         "Not shown, for want of width: retention_loss, target_tokens_read, updates, skipped, "
@@ -37,7 +37,7 @@ def test_trials_show_all_usual_columns_where_there_is_room(sweeper, begun):
     assert header.split() == [
         "trial",
         "learning_rate",
-        "status",
+        "outcome",
         "reason",
         "initial_loss",
         "validation_loss",

@@ -117,6 +117,18 @@ def test_shares_are_met_about(write_jsonl: Write) -> None:
     assert sum(len(split.records) for split in splits.values()) == 1000
 
 
+def test_shares_are_met_about_by_groups_of_many_prompts_too(write_jsonl: Write) -> None:
+    """1000 groups of 10; standard deviations of 126 and 95 records, four of them allowed."""
+    records = [
+        pair(f"question {group} {number}", group=group)
+        for group in range(1000)
+        for number in range(10)
+    ]
+    splits = divide(source_of(write_jsonl, *records, group="group"), SHARES)
+    assert abs(len(splits["validation"].records) - 2000) <= 506
+    assert abs(len(splits["test"].records) - 1000) <= 380
+
+
 def test_without_a_share_there_is_no_test_split(write_jsonl: Write) -> None:
     splits = divide(source_of(write_jsonl, *THOUSAND), SplitShares(validation=0.2))
     assert list(splits) == ["train", "validation"]

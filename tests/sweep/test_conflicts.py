@@ -71,3 +71,14 @@ def test_a_seed_that_has_ended_binds_nobody(study, small):
     changed = edited(study, small, "micro_batch: 1", "micro_batch: 4")
 
     assert changed.run().did_nothing
+
+
+def test_attempts_without_their_database_are_not_run_over(study):
+    study.run()
+    for file in study.folder.path.glob("study.db*"):
+        file.unlink()
+
+    with pytest.raises(StudyConflict, match=r"holds attempts, but the database .* is gone"):
+        study.run()
+
+    assert not study.folder.database.exists()

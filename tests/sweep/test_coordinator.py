@@ -73,3 +73,16 @@ def test_a_folder_that_cannot_be_made_is_refused_with_its_path(tmp_path):
         only_coordinator(StudyFolder(tmp_path / "runs" / "small")),
     ):
         pass
+
+
+def test_a_disk_without_room_is_told_as_what_it_is(tmp_path):
+    """`/dev/full` takes no byte; a real full disk differs in the number of the error alone."""
+    folder = StudyFolder(tmp_path / "runs" / "x")
+    folder.path.mkdir(parents=True)
+    folder.coordinator.symlink_to("/dev/full")
+
+    with (
+        pytest.raises(RunFolderError, match="run folder cannot be written"),
+        only_coordinator(folder),
+    ):
+        pytest.fail("nobody coordinates")
