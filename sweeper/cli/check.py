@@ -117,6 +117,7 @@ def _exposure(each: ExposurePlan) -> dict[str, object]:
         "epochs": each.epochs,
         "windows": planned.windows,
         "targets per update": f"{each.fewest_target_tokens} to {each.most_target_tokens}",
+        "mean of them": f"{each.mean_target_tokens:.1f}",
         "last window": f"{each.last_window_records} records",
         "warm-up": _warmup(each),
         "warm-up's share": f"{each.warmup_share:.1%}",

@@ -13,6 +13,7 @@ from sweeper.selection.arm_comparison import ArmComparison
 from sweeper.selection.comparison import Comparison
 from sweeper.selection.statistics import Interval
 from sweeper.selection.summaries import ArmSummary
+from sweeper.selection.wording import seeds_text
 
 
 def compare(study: Study, as_json: AsJson = False) -> None:
@@ -46,7 +47,7 @@ def _print_numbers(found: Comparison) -> None:
     losses = [_losses(summary, found.factor) for summary in _in_order(found)]
     print_columns(columns_from(losses, units={"mean": NATS}))
     write(
-        f"\nArm - baseline, nats per target token, paired over {len(found.seeds)} seeds; "
+        f"\nArm - baseline, nats per target token, paired over {seeds_text(len(found.seeds))}; "
         "negative: the arm is lower",
         style="bold",
     )
@@ -104,6 +105,9 @@ def _interval(interval: Interval | None) -> str | None:
 
 
 def _findings(found: Comparison) -> Iterator[tuple[str, Sequence[str]]]:
+    broken = [f"{b.arm}, seed {b.seed}: {b.sentence}." for arm in found.arms for b in arm.breaks]
+    if broken:
+        yield "Gates that were broken", broken
     notes = [*found.baseline_notes, *(note for arm in found.arms for note in arm.notes)]
     if notes:
         yield "Notes", notes

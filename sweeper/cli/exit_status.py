@@ -9,4 +9,8 @@ class ExitStatus(IntEnum):
     """Exit statuses of any command, beside 0."""
 
     OUR_FAILURE = 1
+    """Anything else."""
     USER_MISTAKE = 2
+    """Something the user can mend."""
+    READER_LEFT = 141
+    """The reader of standard output has left; what shells give a process that signal 13 ended."""

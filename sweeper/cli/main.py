@@ -78,6 +78,11 @@ def main(arguments: list[str] | None = None) -> None:
     never_fail_on_characters()
     try:
         application()([argument for argument in given if argument != DEBUG], prog_name="sweeper")
+    except SystemExit as end:
+        # What is told by 1 elsewhere is no failure of ours: the reader of a pipe has left.
+        sys.exit(
+            ExitStatus.READER_LEFT if isinstance(end.__context__, BrokenPipeError) else end.code
+        )
     except SweeperError as error:
         sys.exit(_told(error, debug=debug))
     except Exception as error:  # noqa: BLE001  # the process boundary: nothing may pass it raw

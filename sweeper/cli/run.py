@@ -55,13 +55,19 @@ def run(
             choices=RunChoices(as_name=as_name, replace=replace),
         )
     print_end(end)
-    if end.status is RunStatus.INTERRUPTED:
-        name_next("run", study, *(() if as_name is None else ("--as", as_name)), remark="goes on")
-    elif end.ended_early is not None and not _SHOWS_SOMETHING & end.counts.keys():
-        name_next("run --replace", study)
-    else:
-        name_next("compare", study if as_name is None else _near(end.folder))
+    goes_on = end.status is RunStatus.INTERRUPTED
+    name_next(*next_command(end, study, as_name), remark="goes on" if goes_on else "")
     raise typer.Exit(int(end.status))
+
+
+def next_command(end: StudyEnd, study: Path, as_name: str | None) -> tuple[object, ...]:
+    """Returns the command, in words, that helps after a run that ended like this."""
+    other_name = () if as_name is None else ("--as", as_name)
+    if end.status is RunStatus.INTERRUPTED:
+        return ("run", study, *other_name)
+    if end.ended_early is not None and not _SHOWS_SOMETHING & end.counts.keys():
+        return ("run", "--replace", study, *other_name)
+    return ("compare", study if as_name is None else _near(end.folder))
 
 
 _SHOWS_SOMETHING = frozenset({"completed", "stopped"})
@@ -73,8 +79,15 @@ def print_end(end: StudyEnd) -> None:
     if end.did_nothing:
         write(f"{end.name} had already ended; nothing was run.")
     if end.counts:
-        write(f"{end.name}: {sum(end.counts.values())} trials: {counted(end.counts)}")
+        total = sum(end.counts.values())
+        trials = "1 trial" if total == 1 else f"{total} trials"
+        write(f"{end.name}: {trials}: {counted(end.counts)}")
         write(f"Recorded in {end.folder}")
+    if "limited" in end.counts:
+        write(
+            "Limited trials have no endpoint and are not run again. Other limits take a study of "
+            "its own: --as NEW-NAME."
+        )
     if end.ended_early is not None:
         write(f"Ended early: {end.ended_early}")
     if end.status is RunStatus.INTERRUPTED:

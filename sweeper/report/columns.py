@@ -100,9 +100,9 @@ TRIALS: tuple[Column, ...] = (
     _integer("skipped", "windows", "windows that ended in no update"),
     _integer("clipped", "updates", "updates whose gradient was scaled down to the threshold"),
     _number("wall_seconds", SECONDS, "wall-clock time of all attempts, evaluation included"),
-    _integer("peak_memory_bytes", "bytes", "peak memory of the trial's processes"),
+    _integer("peak_memory_bytes", "bytes", "largest sampled memory of the trial's processes"),
     _integer("attempts", None, "executions of the cell"),
-    _text("adapter_path", "where the final adapter or model is"),
+    _text("adapter_path", "where the final adapter or model is, in the run folder"),
     _text("initial_digest", "SHA-256 of the initial trainable tensors"),
     _text("record_digest", "rolling SHA-256 of the records read"),
     _integer("optuna_number", None, "number of its trial in the Optuna study"),
@@ -132,7 +132,7 @@ UPDATES: tuple[Column, ...] = (
     _flag("ran", "whether the window ended in an update"),
     _text("skip", "why it did not"),
     _number("seconds", SECONDS, "time the window took"),
-    _integer("peak_memory_bytes", "bytes", "peak memory so far"),
+    _integer("peak_memory_bytes", "bytes", "largest memory so far that the process itself reports"),
     _NONFINITE,
     _AT,
 )
@@ -181,7 +181,7 @@ ATTEMPTS: tuple[Column, ...] = (
     _text("adapted_modules", "modules that an adapter was put on, as JSON"),
     _text("environment", "what it ran on, by field, as JSON"),
     _text("configuration", "what the trial was told, by dotted key, as JSON"),
-    _text("adapter_path", "where the final adapter or model is"),
+    _text("adapter_path", "where the final adapter or model is, in the run folder"),
     _text("adapter_sha256", "SHA-256 over its files"),
     _text("ended_at", "when it ended, UTC by the database's clock"),
     _text("outcome", "completed, stopped, limited, lost, failed or cancelled"),
@@ -190,7 +190,7 @@ ATTEMPTS: tuple[Column, ...] = (
     _text("evidence", "further facts, as JSON"),
     _integer("exit_status", None, "exit status of the child; negative: the signal"),
     _number("wall_seconds", SECONDS, "wall-clock time of the child"),
-    _integer("peak_memory_bytes", "bytes", "peak memory of the child's process tree"),
+    _integer("peak_memory_bytes", "bytes", "largest sampled memory of the child's process tree"),
 )
 
 

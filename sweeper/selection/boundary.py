@@ -38,8 +38,14 @@ class Boundary:
 
 
 def judge_boundary(study: StudyEvidence, eligible: frozenset[str]) -> Boundary | None:
-    """Returns where the best eligible arm lies; None while the study is open or without one."""
+    """Returns where the best eligible arm lies.
+
+    None while the study is open, without an eligible arm, and with fewer seeds than a claim takes:
+    which arm is best is not known then.
+    """
     if study.kind is not StudyKind.RATE or study.is_pending:
+        return None
+    if len(study.seeds) < FEWEST_PAIRS_FOR_A_CLAIM:
         return None
     ordered = sorted(study.arms, key=_rate)
     candidates = [arm for arm in ordered if arm.name in eligible]

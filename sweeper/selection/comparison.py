@@ -26,7 +26,8 @@ class Comparison:
         is_partial: Whether trials are still missing, so that nothing is final.
         baseline_notes: Sentences on the baseline that change no verdict.
         arms: Every arm but the baseline, in declared order.
-        boundary: Where the best rate lies; None for other factors and while trials are missing.
+        boundary: Where the best rate lies; None for other factors, while trials are missing, with
+            too few seeds for a claim, and where an arm is not comparable.
         lr_sensitivity: Mean excess over the best arm's capped loss; not comparable with values
             published for wider ranges. None for other factors and while trials are missing.
     """
@@ -56,7 +57,9 @@ def compare(study: StudyEvidence) -> Comparison:
     """Returns the comparison of the study's arms with its baseline."""
     baseline = summarise(study, BASELINE)
     arms = compare_arms(study)
-    boundary = judge_boundary(study, _eligible(study, baseline, arms))
+    comparable = not any(arm.breaks for arm in arms)
+    eligible = _eligible(study, baseline, arms)
+    boundary = judge_boundary(study, eligible) if comparable else None
     choice = choose(study, baseline, arms, boundary)
     return Comparison(
         question=study.question,

@@ -6,7 +6,9 @@ with their first write. A hardened engine begins every transaction with the writ
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
+from urllib.parse import quote
 
 from sqlalchemy import URL, Connection, Engine, Text, create_engine, event, literal, make_url, text
 from sqlalchemy.engine.interfaces import DBAPIConnection
@@ -39,6 +41,8 @@ def open_engine(url: str, *, read_only: bool = False) -> Engine:
     place = _parse(url)
     if place.get_backend_name() == _SQLITE:
         _check_file(place, must_exist=read_only)
+        if read_only and _is_archived(place):
+            place = _as_archive(place)
     try:
         engine = create_engine(place, pool_pre_ping=place.get_backend_name() != _SQLITE)
     except (ArgumentError, ImportError) as error:
@@ -128,6 +132,20 @@ def _check_file(place: URL, *, must_exist: bool) -> None:
                 hint="Start the study with `sweeper run`",
             )
         )
+
+
+def _is_archived(place: URL) -> bool:
+    """Says whether nobody can be writing: a reader of WAL files needs to make one beside them."""
+    file = Path(str(place.database))
+    has_log = file.with_name(f"{file.name}-wal").exists()
+    return not has_log and not os.access(file.parent, os.W_OK)
+
+
+def _as_archive(place: URL) -> URL:
+    """Returns the URL of the same file, to be read without locks and without files beside it."""
+    file = Path(str(place.database)).resolve()
+    options = {"mode": "ro", "immutable": "1", "uri": "true"}
+    return place.set(database=f"file:{quote(str(file))}", query=options)
 
 
 def _unusable(got: str) -> StoreError:

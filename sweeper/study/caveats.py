@@ -28,10 +28,12 @@ def _unfinished_warmup(exposures: Mapping[int, ExposurePlan]) -> Iterator[str]:
     seeds = ", ".join(str(exposure.seed) for exposure in unfinished)
     first = unfinished[0]
     end = first.planned.windows if first.counter == "updates" else first.planned.target_tokens
-    reached = "only with the last update" if first.warmup_share == 1 else "never"
+    reached = (
+        "is reached only with the last update" if first.warmup_share == 1 else "is never reached"
+    )
     yield (
         f"Warm-up does not end within the budget: it takes {first.warmup} {_words(first.counter)}"
-        f" of {end} (seeds: {seeds}). The peak rate is reached {reached}, so the arms"
+        f" of {end} (seeds: {seeds}). The peak rate {reached}, so the arms"
         " differ by less than their names say."
     )
 

@@ -27,7 +27,7 @@ class ExposurePlan:
         warmup: Length of the warm-up in that unit.
         warmup_share: The warm-up's share of what is counted; 1 and more: it does not end within
             the budget.
-        evaluations: Points of the evaluation grid, the one before the first update included.
+        evaluations: Evaluations that will be made, the one before the first update included.
     """
 
     seed: int
@@ -85,7 +85,7 @@ def _exposure(study: Study, stream: Stream, seed: int) -> ExposurePlan:
         counter=schedule.counter,
         warmup=warmup,
         warmup_share=warmup / counted,
-        evaluations=Grid.of(study.evaluation, planned).last + 1,
+        evaluations=Grid.of(study.evaluation, planned).evaluations(per_window),
     )
 
 

@@ -41,6 +41,14 @@ class _History:
     events: tuple[Event, ...]
     damage: str | None
 
+    def compared_with(self, recorded: int) -> _History:
+        """Returns the history with its damage named, if `recorded` events were stored already."""
+        there = len(self.events)
+        if self.damage is not None or there >= recorded:
+            return self
+        gone = f"events.jsonl holds {there} events, {recorded} are on record: it was cut or removed"
+        return dataclasses.replace(self, damage=gone)
+
 
 def finish_attempt(
     store: StudyStore,
@@ -62,7 +70,7 @@ def finish_attempt(
         StoreError: The database cannot be used; nothing is lost, and it may be called again.
     """
     history = _read(folder)
-    store.ingest(claim, history.events)
+    history = history.compared_with(store.ingest(claim, history.events))
     store.record_processes(claim, supervisor=_supervisor(supervision), child=_child(supervision))
     outcome = _outcome(history, folder, supervision, terms, asked)
     record_outcome(store, claim, outcome, cost=_cost(supervision), terms=terms)
@@ -108,7 +116,10 @@ def _outcome(
         outcome = _with_artifacts(outcome, history, folder.path)
     if history.damage is not None:
         evidence = {**outcome.evidence, "events": history.damage}
-        outcome = dataclasses.replace(outcome, evidence=evidence)
+        detail = outcome.detail
+        if outcome.reason is Reason.RESULT_MISSING:
+            detail = f"{detail}; {history.damage}"
+        outcome = dataclasses.replace(outcome, detail=detail, evidence=evidence)
     return outcome
 
 

@@ -8,6 +8,8 @@ made after the last window, once.
 
 from __future__ import annotations
 
+import itertools
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from sweeper.training.exposure import Planned
@@ -36,6 +38,12 @@ class Grid:
     def last(self) -> int:
         """Index of the evaluation at the end."""
         return 1 if self.spacing is None else -(-self.budget // self.spacing)
+
+    def evaluations(self, targets_per_window: Sequence[int]) -> int:
+        """Returns how many evaluations these windows bring, the first and the last included."""
+        read = [0, *itertools.accumulate(targets_per_window)]
+        due = [self.due(read_before=a, read=b) for a, b in itertools.pairwise(read)]
+        return 2 + sum(index is not None for index in due)
 
     def due(self, *, read_before: int, read: int) -> int | None:
         """Returns the index to make after a window that moved the count to `read`, if any.

@@ -19,6 +19,8 @@ from sweeper.files import bring_to_disk, bring_tree_to_disk
 from sweeper.records import Artifact
 
 _ADAPTER_CONFIG = "adapter_config.json"
+_CONFIGS = frozenset({_ADAPTER_CONFIG, "config.json"})
+"""One of them is in every saved folder."""
 
 
 def save(model: nn.Module, folder: Path, *, tokenizer: Path | None) -> Artifact:
@@ -41,6 +43,7 @@ def save(model: nn.Module, folder: Path, *, tokenizer: Path | None) -> Artifact:
         kind = _write(model, partial)
         if tokenizer is not None:
             shutil.copytree(tokenizer, partial, dirs_exist_ok=True)
+        _share_alike(partial)
         bring_tree_to_disk(partial)
         partial.rename(folder)
     except BaseException:
@@ -76,6 +79,13 @@ def _sort_targets(config: Path) -> None:
     if isinstance(entries["target_modules"], list):
         entries["target_modules"] = sorted(entries["target_modules"])
     config.write_text(json.dumps(entries, indent=2, sort_keys=True), encoding="utf-8")
+
+
+def _share_alike(folder: Path) -> None:
+    """Gives every file the access of the configuration; safetensors writes for the owner alone."""
+    (config,) = (file for file in _files(folder) if file.name in _CONFIGS)
+    for file in _files(folder):
+        shutil.copymode(config, file)
 
 
 def _files(folder: Path) -> list[Path]:

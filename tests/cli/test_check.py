@@ -177,7 +177,7 @@ def test_exposures_stand_seed_beside_seed_three_abreast(printed):
 
     first = lines.index("Exposure of every trial")
     second = lines.index("Exposure of every trial", first + 1)
-    assert lines[first + 1 : first + 12] == [
+    assert lines[first + 1 : first + 13] == [
         "                       seed 0     seed 1     seed 2",
         "target tokens             600        600        600",
         "input tokens             1794       1795       1796",
@@ -185,6 +185,7 @@ def test_exposures_stand_seed_beside_seed_three_abreast(printed):
         "epochs                      2          2          2",
         "windows                    13         13         13",
         "targets per update   29 to 60   29 to 60   29 to 60",
+        "mean of them             46.2       46.2       46.2",
         "last window         5 records  5 records  5 records",
         "warm-up             2 updates  2 updates  2 updates",
         "warm-up's share         15.4%      15.4%      15.4%",

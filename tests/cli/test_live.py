@@ -117,7 +117,11 @@ class Full(io.StringIO):
 
 
 def test_a_stream_that_takes_no_more_ends_no_trial():
-    Lines(Full()).trial_ended(slot="cpu 1", cell="double/2", outcome=DIVERGED)
+    stream = Full()
+
+    Lines(stream).trial_ended(slot="cpu 1", cell="double/2", outcome=DIVERGED)
+
+    assert "double/2 stopped" in stream.getvalue(), "it was tried"
 
 
 def test_off_a_terminal_there_are_lines(stream, stop):

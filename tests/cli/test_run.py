@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from sweeper.cli.run import print_end
+from sweeper.cli.run import next_command, print_end
 from sweeper.sweep.coordinator import only_coordinator
 from sweeper.sweep.study_end import RunStatus, StudyEnd
 
@@ -27,6 +27,17 @@ def end(**changes):
         (
             {},
             ["rates: 9 trials: 6 completed, 3 stopped", "Recorded in /studies/runs/rates"],
+        ),
+        (
+            {"counts": {"limited": 1}, "status": RunStatus.CRITERIA_NOT_MET},
+            [
+                "rates: 1 trial: 1 limited",
+                "Recorded in /studies/runs/rates",
+                (
+                    "Limited trials have no endpoint and are not run again. Other limits take a "
+                    "study of its own: --as NEW-NAME."
+                ),
+            ],
         ),
         (
             {"did_nothing": True},
@@ -53,7 +64,7 @@ def end(**changes):
             ["Interrupted; nothing recorded is lost."],
         ),
     ],
-    ids=["done", "nothing to do", "ended early", "interrupted before the first trial"],
+    ids=["done", "a limit", "nothing to do", "ended early", "interrupted before the first trial"],
 )
 def test_the_end_of_a_run_is_told(capsys, changes, printed):
     print_end(end(**changes))
@@ -95,3 +106,31 @@ def test_another_coordinator_is_named(sweeper, studies, tmp_path):
 
     assert ran.status == 2
     assert ran.err.startswith(f"error: {recorded.folder.path}: the study is already being run")
+
+
+NOTHING_BUT_FAILED = {
+    "counts": {"failed": 1, "not_run": 8},
+    "status": RunStatus.CRITERIA_NOT_MET,
+    "ended_early": "the first trial failed: baseline/0 (code_error): no such layer",
+}
+
+
+@pytest.mark.parametrize(
+    ("changes", "as_name", "words"),
+    [
+        ({}, None, ("compare", "rates.yaml")),
+        ({}, "again", ("compare", "/studies/runs/rates")),
+        ({"status": RunStatus.INTERRUPTED}, None, ("run", "rates.yaml")),
+        ({"status": RunStatus.INTERRUPTED}, "again", ("run", "rates.yaml", "--as", "again")),
+        (NOTHING_BUT_FAILED, None, ("run", "--replace", "rates.yaml")),
+        (
+            NOTHING_BUT_FAILED | {"counts": {"stopped": 1, "not_run": 8}},
+            None,
+            ("compare", "rates.yaml"),
+        ),
+    ],
+)
+def test_a_run_names_the_command_that_helps_next(changes, as_name, words):
+    named = next_command(end(**changes), Path("rates.yaml"), as_name)
+
+    assert tuple(map(str, named)) == words

@@ -97,9 +97,19 @@ def test_arms_are_ordered_by_rate_and_not_as_declared(make_study):
 
 
 def test_a_neighbour_seen_in_two_seeds_is_not_beaten(make_study):
-    losses = {"half": level(1.7)[:2], "baseline": level(1.6, SHAKE)[:2], "double": level(1.7)[:2]}
+    seen_twice = [*level(1.7)[:2], *[Reason.KILLED] * 3]
+    losses = {"half": seen_twice, "baseline": level(1.6, SHAKE), "double": seen_twice}
 
-    assert judged(make_study, losses).kind is BoundaryKind.FLAT
+    assert judged(make_study, losses, eligible=losses).kind is BoundaryKind.FLAT
+
+
+@pytest.mark.parametrize(("seeds", "is_judged"), [(1, False), (2, False), (3, True)])
+def test_with_fewer_seeds_than_a_claim_takes_nothing_is_said_of_the_range(
+    make_study, seeds, is_judged
+):
+    losses = {"half": level(1.7)[:seeds], "baseline": level(1.6, SHAKE)[:seeds]}
+
+    assert (judged(make_study, losses) is not None) is is_judged
 
 
 def test_a_neighbour_that_differs_by_one_constant_is_not_beaten(make_study):
@@ -116,17 +126,19 @@ def test_the_vertex_needs_half_baseline_and_double(make_study):
 
 
 def test_an_open_study_has_no_boundary_yet(make_study):
-    losses = {"half": [1.6, None], "baseline": [1.6, 1.7]}
+    losses = {"half": [1.6, 1.7, None], "baseline": [1.6, 1.7, 1.8]}
 
     assert judged(make_study, losses, closed=False) is None
 
 
 def test_without_an_eligible_arm_there_is_no_boundary(make_study):
-    assert judged(make_study, {"half": [1.6], "baseline": [1.7]}, eligible=()) is None
+    losses = {"half": level(1.6), "baseline": level(1.7)}
+
+    assert judged(make_study, losses, eligible=()) is None
 
 
 def test_the_boundary_is_for_rates_only(make_study):
-    study = make_study({"half": [1.6], "baseline": [1.7]})
+    study = make_study({"half": level(1.6), "baseline": level(1.7)})
     other = dataclasses.replace(study, kind=StudyKind.BATCH_SIZE)
 
     assert judge_boundary(study, frozenset({"half"})) is not None

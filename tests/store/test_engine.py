@@ -186,3 +186,18 @@ def test_the_clock_is_the_databases_on_postgresql_too():
 
     assert "clock_timestamp()" in statement
     assert "interval '1 second'" in statement
+
+
+def test_a_database_on_a_disk_that_takes_no_writes_can_be_read(store, url, database, monkeypatch):
+    """The disk is faked by what the operating system says of the folder; nothing is made in it."""
+    store.close()
+    beside = {file.name for file in database.parent.iterdir()}
+    monkeypatch.setattr("os.access", lambda *_: False)
+
+    reader = open_engine(url, read_only=True)
+
+    with reader.connect() as connection:
+        assert connection.exec_driver_sql("SELECT count(*) FROM sweeper_cell").scalar_one() > 0
+    reader.dispose()
+    assert beside == {database.name}
+    assert {file.name for file in database.parent.iterdir()} == beside

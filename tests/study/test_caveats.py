@@ -33,7 +33,7 @@ def test_a_plain_study_has_no_warning(warnings) -> None:
             3,
             (
                 "Warm-up does not end within the budget: it takes 3 updates of 2 (seeds: 0, 1). The"
-                " peak rate is reached never, so the arms differ by less than their names say."
+                " peak rate is never reached, so the arms differ by less than their names say."
             ),
         ),
     ],

@@ -74,11 +74,11 @@ def test_the_warm_ups_share_of_five_windows(load, train, warmup, updates, share)
     assert (exposure.counter, exposure.warmup, exposure.warmup_share) == ("updates", updates, share)
 
 
-@pytest.mark.parametrize(("every", "evaluations"), [(5, 5), (17, 2), (20, 2)])
+@pytest.mark.parametrize(("every", "evaluations"), [(5, 3), (8, 3), (17, 2), (20, 2)])
 def test_evaluations_are_counted_with_the_one_before_the_first_update(
     load, train, every, evaluations
 ) -> None:
-    """A grid of 5 over 17 has the points 0, 5, 10, 15 and the end."""
+    """Two windows of 8 and 9 targets: a grid of 5, or of 8, is met at 0, at 8 and at the end."""
     study = load(("tune: lora", f"tune: lora\nevaluation: {{every: {{target_tokens: {every}}}}}"))
 
     exposure = plan_exposure(study.study, train, seed=0, budget_target_tokens=17)

@@ -106,13 +106,13 @@ def test_a_touched_file_with_the_same_contents_is_no_conflict(study_file, folder
     os.utime(tmp_path / "data" / "train.jsonl", (1, 1))
     os.utime(tmp_path / "models" / "tiny" / "config.json", (1, 1))
 
-    prepare(study_file, folder)
+    assert prepare(study_file, folder) == Manifest.read(folder.prepared)
 
 
 def test_a_missing_or_changed_test_file_is_not_looked_at(study_file, folder, tmp_path) -> None:
     (tmp_path / "data" / "test.jsonl").unlink()
 
-    prepare(study_file, folder)
+    assert prepare(study_file, folder) == Manifest.read(folder.prepared)
 
 
 def test_records_that_moved_unchanged_are_the_same_records(
@@ -183,7 +183,7 @@ def test_another_model_under_the_same_path_is_a_conflict(study_file, folder, tmp
 def test_prose_beside_the_model_may_change(study_file, folder, tmp_path) -> None:
     (tmp_path / "models" / "tiny" / "README.md").write_text("A better model.")
 
-    prepare(study_file, folder)
+    assert prepare(study_file, folder) == Manifest.read(folder.prepared)
 
 
 def test_prepared_data_that_are_gone_are_not_made_anew(study_file, folder) -> None:

@@ -2,7 +2,8 @@
 
 import pytest
 
-from sweeper.errors import StudyConflict
+from sweeper.errors import StudyConflict, StudyFileError
+from sweeper.sweep.running import under_name
 from sweeper.sweep.stop_request import StopRequest
 
 
@@ -82,3 +83,58 @@ def test_attempts_without_their_database_are_not_run_over(study):
         study.run()
 
     assert not study.folder.database.exists()
+
+
+def test_another_fingerprint_under_the_same_name_is_refused_with_the_way_on(study, small):
+    study.run()
+    study.file.path.unlink()
+    changed = small(study.place, rate="3e-4")
+
+    with pytest.raises(StudyConflict) as refusal:
+        changed.run()
+
+    key, whole = refusal.value.faults
+    assert (key.where, key.expected, key.got) == (
+        "training.learning_rate",
+        "0.0002",
+        "0.0003",
+    )
+    assert f"sweeper run {changed.file.path} --as NEW-NAME" in whole.hint
+    assert "--replace" not in whole.hint
+
+
+def test_a_study_with_an_ended_trial_is_not_replaced(study):
+    study.run()
+
+    with pytest.raises(StudyConflict, match="baseline/0 completed"):
+        study.run(replace=True)
+
+
+def test_a_study_without_one_is_replaced_when_asked_to(study, small, trials, recorder):
+    study.behave({"baseline/0": ["code_error"]})
+    study.run()
+    study.file.path.unlink()
+    changed = small(study.place, rate="3e-4")
+    with pytest.raises(StudyConflict, match="--replace"):
+        changed.run()
+    changed.behave({})
+    observer = recorder()
+
+    end = changed.run(replace=True, observer=observer)
+
+    assert end.counts == {"completed": 2}
+    assert observer.messages[0] == "discarded the recorded study and its 1 attempts"
+    assert trials(changed)["baseline/0"]["learning_rate"] == 3e-4
+    assert trials(changed)["baseline/0"]["attempts"] == 1
+
+
+def test_a_study_runs_under_another_name_in_a_folder_of_its_own(study):
+    renamed = under_name(study.file, "other-rate")
+
+    assert renamed.study.name == "other-rate"
+    assert renamed.text == study.file.text
+
+
+def test_a_name_that_is_a_path_is_refused(study):
+    with pytest.raises(StudyFileError, match="--as"):
+        under_name(study.file, "../elsewhere")

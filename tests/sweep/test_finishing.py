@@ -23,6 +23,7 @@ from sweeper.study.plan import Cell
 from sweeper.sweep.finishing import Terms, finish_attempt
 from sweeper.trial.folder import AttemptFolder
 from sweeper.workers.supervision import Cause, Supervision
+from sweeper.workers.tail import EventTail
 
 AT = datetime(2026, 3, 1, tzinfo=UTC)
 TERMS = Terms(budget_target_tokens=10, max_resumes=3)
@@ -228,3 +229,18 @@ def test_a_result_of_a_cell_that_was_taken_over_is_stored_apart(store, claim, fo
     assert store.cells()[0].status == "running"
     (late,) = store.late_results()
     assert (late.attempt, late.outcome.reason) == (1, Reason.BUDGET_REACHED)
+
+
+@pytest.mark.parametrize("left", [0, 1], ids=["gone", "cut"])
+def test_events_that_were_on_record_and_are_gone_are_named(store, claim, folder, left):
+    write(folder, UPDATE, EVALUATION, SAVED, DONE)
+    store.ingest(claim, EventTail(folder.events).read())
+    write(folder, *(UPDATE, EVALUATION)[:left])
+
+    outcome = finish_attempt(store, claim, folder, ENDED, terms=TERMS)
+
+    gone = f"events.jsonl holds {left} events, 4 are on record: it was cut or removed"
+    assert outcome.reason is Reason.RESULT_MISSING
+    assert outcome.detail.endswith(f"; {gone}")
+    assert outcome.evidence["events"] == gone
+    assert store.updates()[0]["window"] == UPDATE.window, "what was recorded stays"

@@ -42,3 +42,18 @@ def test_the_grid_comes_from_the_study_and_the_plan():
     options = EvaluationOptions(every=EvaluationGrid(target_tokens=50))
     planned = Planned(windows=3, target_tokens=120, last_window_target_tokens=20)
     assert Grid.of(options, planned) == Grid(spacing=50, budget=120)
+
+
+@pytest.mark.parametrize(
+    ("spacing", "targets", "evaluations"),
+    [
+        (5, [4, 4, 4, 3], 4),  # at 0, 8, 12 and 15
+        (5, [3, 2, 5, 5], 4),  # at 0, 5, 10 and 15
+        (15, [10, 5, 1], 3),  # at 0, 15 and 16
+        (15, [10, 6], 2),  # the window that reaches 15 is the last one
+        (1, [20], 2),
+        (None, [4, 4], 2),
+    ],
+)
+def test_evaluations_are_counted_as_they_are_made(spacing, targets, evaluations):
+    assert Grid(spacing=spacing, budget=sum(targets)).evaluations(targets) == evaluations

@@ -122,3 +122,15 @@ def test_a_save_killed_half_way_leaves_no_folder_and_the_next_one_is_whole(
     artifact = save(adapted, tmp_path / "adapter", tokenizer=tokenizer)
     assert artifact.sha256 == folder_digest(tmp_path / "adapter")
     assert not (tmp_path / ".adapter.partial").exists()
+
+
+def test_weights_may_be_read_by_whoever_may_read_their_configuration(adapted, tmp_path, tokenizer):
+    before = os.umask(0o022)
+    try:
+        save(adapted, tmp_path / "adapter", tokenizer=tokenizer)
+    finally:
+        os.umask(before)
+
+    modes = {file.name: file.stat().st_mode & 0o777 for file in (tmp_path / "adapter").iterdir()}
+    assert modes["adapter_model.safetensors"] == 0o644
+    assert set(modes.values()) == {0o644}
