@@ -27,6 +27,10 @@ class Place:
         return f"record {self.record} (line {self.line})"
 
 
+MEND = "Mend the records, or take them out of the file"
+"""What to do where a problem knows nothing better."""
+
+
 class BadRecord(Exception):
     """A record that cannot be used. Caught where records are gathered; never leaves this room.
 
@@ -84,7 +88,7 @@ class Tally:
             where=where,
             got=f"{places}; and {rest} more" if rest else places,
             expected=problem.expected,
-            hint=problem.hint,
+            hint=problem.hint or MEND,
         )
 
 

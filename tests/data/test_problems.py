@@ -29,3 +29,10 @@ def test_numbers_are_listed_up_to_five_with_the_rest_counted() -> None:
 
 def test_a_count_goes_with_its_noun() -> None:
     assert (counted(1), counted(2), counted(0)) == ("1 record", "2 records", "0 records")
+
+
+def test_a_fault_that_knows_nothing_better_says_how_to_mend_the_file() -> None:
+    tally = Tally()
+    tally.add(BadRecord("the answer is missing"), Place(record=1, line=1))
+    (fault,) = tally.faults("f")
+    assert fault.hint == "Mend the records, or take them out of the file"
