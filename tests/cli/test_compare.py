@@ -1,6 +1,11 @@
 """`sweeper compare`: the answer in words first, then the numbers, in 80 columns."""
 
+import dataclasses
 import json
+
+from sweeper.cli.compare import print_comparison
+from sweeper.report.comparison import compare
+from sweeper.selection.gates import Gate, GateBreak
 
 
 def lines(text):
@@ -67,3 +72,22 @@ def test_json_holds_the_comparison(sweeper, finished):
     assert [arm["arm"] for arm in found["arms"]] == ["half", "double"]
     assert found["arms"][0]["difference"]["mean"] == 0.5078125
     assert found["choice"]["arm"] == "baseline"
+
+
+def test_every_broken_gate_is_listed(finished, capsys):
+    found = compare(finished.file)
+    sentences = ("it started from other trainable tensors", "it read 52 records, baseline 53")
+    breaks = tuple(
+        GateBreak(gate=Gate.INITIAL_TENSORS, arm="half", seed=seed, sentence=sentence)
+        for seed, sentence in enumerate(sentences)
+    )
+    half = dataclasses.replace(found.arms[0], breaks=breaks)
+
+    print_comparison(dataclasses.replace(found, arms=(half, *found.arms[1:])))
+
+    shown = lines(capsys.readouterr().out)
+    start = shown.index("Gates that were broken")
+    assert shown[start + 1 : start + 3] == [
+        "half, seed 0: it started from other trainable tensors.",
+        "half, seed 1: it read 52 records, baseline 53.",
+    ]

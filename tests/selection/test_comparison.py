@@ -243,3 +243,13 @@ def test_a_baseline_that_ends_above_its_initial_loss_is_noted(make_study):
     assert comparison.baseline_notes == (
         "baseline ended above its initial loss in 2 of 3 completed trials.",
     )
+
+
+def test_nothing_is_said_of_the_range_beside_an_arm_that_is_not_comparable(make_study, alter):
+    study = make_study({"half": [1.59, 1.60, 1.61], "baseline": [1.63, 1.61, 1.62]})
+    assert compare(study).boundary is not None
+
+    broken = compare(alter(study, "half", 0, initial_digest="other tensors"))
+
+    assert broken.arms[0].breaks
+    assert broken.boundary is None

@@ -198,6 +198,7 @@ def test_a_database_on_a_disk_that_takes_no_writes_can_be_read(store, url, datab
 
     with reader.connect() as connection:
         assert connection.exec_driver_sql("SELECT count(*) FROM sweeper_cell").scalar_one() > 0
+        while_reading = {file.name for file in database.parent.iterdir()}
     reader.dispose()
     assert beside == {database.name}
-    assert {file.name for file in database.parent.iterdir()} == beside
+    assert while_reading == beside, "a reader with locks makes files beside the database"
