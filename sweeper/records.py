@@ -15,6 +15,7 @@ Refuses to know: files, databases, models. Standard library only.
 from __future__ import annotations
 
 import dataclasses
+import hashlib
 import json
 import math
 import types
@@ -127,7 +128,9 @@ class Phase(StrEnum):
     LOADING = "loading"
     EVALUATING = "evaluating"
     TRAINING = "training"
+    CHECKPOINTING = "checkpointing"
     SAVING = "saving"
+    ENDING = "ending"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -140,6 +143,9 @@ class Started:
         adapted_modules: Names of the modules an adapter was put on; empty for full tuning.
         environment: Device model, library versions, threads and the like, by field name.
         configuration: What the trial was told to do, by dotted key, values as JSON.
+        scaling: By what each adapted module's product of B and A is multiplied.
+        matched: Names of the modules that each of the adapter's settings means, separated by
+            spaces, for instance by `lora.targets: q_proj`.
     """
 
     initial_digest: str
@@ -147,13 +153,48 @@ class Started:
     adapted_modules: tuple[str, ...]
     environment: Mapping[str, str]
     configuration: Mapping[str, str] = field(default_factory=dict)
+    scaling: Mapping[str, float] = field(default_factory=dict)
+    matched: Mapping[str, str] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PhaseBegun:
-    """The trial turns to another kind of work."""
+    """The trial turns to another kind of work.
+
+    Attributes:
+        seconds: Monotonic seconds that this attempt has spent so far, by phase.
+    """
 
     phase: Phase
+    seconds: Mapping[str, float] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Resumed:
+    """The trial goes on from a checkpoint; what was read after it is read again.
+
+    Attributes:
+        after_window: The last window that the checkpoint holds.
+        checkpoint: Its folder, with the attempt's folder it is in.
+        sha256: Digest of what it holds.
+        differences: What is not as it was when the checkpoint was made, as sentences; the user
+            asked to go on all the same.
+    """
+
+    after_window: int
+    checkpoint: str
+    sha256: str
+    differences: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CheckpointMade:
+    """A state from which the trial can go on, to the bit; `path` is in the attempt's folder."""
+
+    window: int
+    path: str
+    sha256: str
+    size_bytes: int
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -173,10 +214,12 @@ class Update:
         padding_tokens: Padding positions that were computed in this window.
         learning_rate: Rate read back from the optimizer; None when no update was tried.
         loss: Sum of token losses over the window's target tokens, in nats per target token.
-        gradient_norm: Global norm before clipping; None when no gradient was computed.
+        gradient_norm: Global norm before clipping, with loss scaling after it was taken out; None
+            when no gradient was computed.
         clipped: Whether the gradient was scaled down to the threshold.
         ran: Whether the window ended in an update.
         skip: Why it did not, when it did not.
+        loss_scale: By which the loss was multiplied in this window; None without loss scaling.
         seconds: Monotonic seconds the window took.
         peak_memory_bytes: Peak memory of the process (device memory on a GPU).
     """
@@ -197,6 +240,7 @@ class Update:
     clipped: bool
     ran: bool
     skip: Skip | None
+    loss_scale: float | None = None
     seconds: float
     peak_memory_bytes: int
 
@@ -208,6 +252,7 @@ class Evaluation:
     Attributes:
         split: `validation` or `retention`.
         index: Nominal grid index; 0 is before the first update.
+        window: Windows read when it was made.
         target_tokens_read: Training target tokens read when it was made.
         updates: Updates that had run.
         loss: Sum of token losses / target tokens over the whole split, nats per target token.
@@ -217,10 +262,14 @@ class Evaluation:
         dtype: Precision the forward pass ran in.
         micro_batch: Records per forward pass.
         seconds: Monotonic seconds it took.
+        per_record_path: Parquet file, in the attempt's folder, with each record's digest, group,
+            target tokens and summed loss; None when none was written.
+        per_record_sha256: Digest of that file.
     """
 
     split: str
     index: int
+    window: int
     target_tokens_read: int
     updates: int
     loss: float
@@ -230,6 +279,21 @@ class Evaluation:
     dtype: str
     micro_batch: int
     seconds: float
+    per_record_path: str | None = None
+    per_record_sha256: str | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Ledger:
+    """What the trial read and applied against what was planned, by name; once, at the end.
+
+    Attributes:
+        difference: The first window in which they differ, as a sentence; None when none does.
+    """
+
+    planned: Mapping[str, int]
+    realized: Mapping[str, int]
+    difference: str | None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -256,7 +320,8 @@ class Artifact:
     """A file or folder the trial leaves, whole, at `path` relative to the attempt's folder.
 
     Attributes:
-        kind: `adapter` or `model`.
+        kind: `adapter` or `model`; `best` for the weights with the lowest validation loss where the
+            study keeps them; `evidence` for what a stop condition left.
         sha256: Digest over relative names and contents of every file in it.
     """
 
@@ -284,14 +349,29 @@ class Outcome:
         return OUTCOME_OF[self.reason]
 
 
-Record = Started | PhaseBegun | Update | Evaluation | Stop | Notice | Artifact | Outcome
+Record = (
+    Started
+    | Resumed
+    | PhaseBegun
+    | Update
+    | Evaluation
+    | CheckpointMade
+    | Ledger
+    | Stop
+    | Notice
+    | Artifact
+    | Outcome
+)
 
 _NAMES: Mapping[str, type[Record]] = types.MappingProxyType(
     {
         "started": Started,
+        "resumed": Resumed,
         "phase": PhaseBegun,
         "update": Update,
         "evaluation": Evaluation,
+        "checkpoint": CheckpointMade,
+        "ledger": Ledger,
         "stop": Stop,
         "notice": Notice,
         "artifact": Artifact,
@@ -299,6 +379,20 @@ _NAMES: Mapping[str, type[Record]] = types.MappingProxyType(
     }
 )
 _NAME_OF = types.MappingProxyType({cls: name for name, cls in _NAMES.items()})
+
+
+EMPTY_DIGEST = bytes(32)
+"""The record digest before the first record."""
+
+
+def chain_digest(before: bytes, record: bytes, target_tokens: int) -> bytes:
+    """Returns the rolling digest of the records read once one more is read.
+
+    It is SHA-256 over the digest before, the record's digest (32 bytes) and its target tokens that
+    are read (8 bytes, little-endian), so that a cut record is another record than the whole one. It
+    can be carried on from its value alone, and does not depend on where windows end.
+    """
+    return hashlib.sha256(before + record + target_tokens.to_bytes(8, "little")).digest()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -1,5 +1,6 @@
 """Facts travel as lines and come back as they were."""
 
+import hashlib
 import json
 import math
 from datetime import UTC, datetime
@@ -7,20 +8,25 @@ from datetime import UTC, datetime
 import pytest
 
 from sweeper.records import (
+    EMPTY_DIGEST,
     OUTCOME_OF,
     Artifact,
+    CheckpointMade,
     Evaluation,
     Event,
+    Ledger,
     Notice,
     Outcome,
     OutcomeKind,
     Phase,
     PhaseBegun,
     Reason,
+    Resumed,
     Skip,
     Started,
     Stop,
     Update,
+    chain_digest,
     decode,
     encode,
 )
@@ -56,6 +62,7 @@ def evaluation(**changed):
     fields = {
         "split": "validation",
         "index": 1,
+        "window": 3,
         "target_tokens_read": 100,
         "updates": 2,
         "loss": 0.1 + 0.2,
@@ -76,12 +83,26 @@ RECORDS = [
         adapted_modules=("q_proj", "v_proj"),
         environment={"torch": "2.13.0"},
         configuration={"training.learning_rate": "0.0002"},
+        scaling={"q_proj": 2.0, "v_proj": 0.5},
+        matched={"lora.targets: q_proj": "q_proj"},
     ),
     PhaseBegun(phase=Phase.EVALUATING),
+    PhaseBegun(phase=Phase.ENDING, seconds={"loading": 0.1 + 0.2, "training": 7.0}),
+    Resumed(
+        after_window=120,
+        checkpoint="attempts/1/checkpoints/00000120",
+        sha256="ff",
+        differences=("the number of ranks was 2", "it ran on cuda"),
+    ),
+    CheckpointMade(window=120, path="checkpoints/00000120", sha256="ff", size_bytes=2**40),
+    Ledger(planned={"windows": 4}, realized={"windows": 3}, difference="Window 4 is missing."),
+    Ledger(planned={"windows": 4}, realized={"windows": 4}, difference=None),
     update(),
+    update(loss_scale=65536.0, skip=Skip.SCALER_OVERFLOW, ran=False, gradient_norm=math.inf),
     update(ran=False, skip=Skip.NO_TARGETS, learning_rate=None, loss=None, gradient_norm=None),
     update(loss=math.inf, gradient_norm=-math.inf, ran=False, skip=Skip.NONFINITE_LOSS),
     evaluation(),
+    evaluation(per_record_path="evaluations/validation-1.parquet", per_record_sha256="aa"),
     Stop(
         reason=Reason.DIVERGED,
         detail="1.2 above",
@@ -92,6 +113,7 @@ RECORDS = [
     ),
     Notice(message='a "quoted" word, a\nline feed and \u00e9'),
     Artifact(kind="adapter", path="adapter", sha256="ee"),
+    Artifact(kind="best", path="best", sha256="ef"),
     Outcome(reason=Reason.KILLED, detail="signal 9", evidence={"exit status": "-9"}),
 ]
 
@@ -132,6 +154,30 @@ def test_every_bit_of_a_loss_survives():
 def test_a_line_that_is_not_ours_is_refused(line):
     with pytest.raises(ValueError, match=r"event line|Expecting"):
         decode(line)
+
+
+@pytest.mark.parametrize(
+    "fields",
+    [
+        '"record":"resumed","after_window":3',
+        '"record":"checkpoint","window":3,"path":"checkpoints/00000003","sha256":"ff"',
+        '"record":"ledger","planned":{},"realized":{}',
+        '"record":"resumed","after_window":3,"checkpoint":"c","sha256":"ff","other":1',
+        '"record":"phase","phase":"sleeping"',
+    ],
+    ids=["no checkpoint", "no size", "no difference", "one field more", "an unknown phase"],
+)
+def test_a_record_with_other_fields_than_its_own_is_refused(fields):
+    with pytest.raises(ValueError, match=r"event line|sleeping"):
+        decode('{"sequence":1,"at":"2026-01-02T12:00:00+00:00",' + fields + "}")
+
+
+def test_the_rolling_digest_is_a_hash_over_the_one_before_the_record_and_its_targets():
+    """By hand: SHA-256 of 32 zero bytes, 32 bytes of 0x01 and 5 as eight bytes, low byte first."""
+    by_hand = hashlib.sha256(bytes(32) + b"\x01" * 32 + b"\x05" + bytes(7)).digest()
+
+    assert chain_digest(EMPTY_DIGEST, b"\x01" * 32, 5) == by_hand
+    assert chain_digest(EMPTY_DIGEST, b"\x01" * 32, 4) != by_hand
 
 
 def test_a_line_cut_anywhere_is_refused():

@@ -16,7 +16,7 @@ from pydantic import ValidationError
 from sweeper.errors import Fault, RunFolderError
 from sweeper.options import NonNegative, Options, Positive
 
-MANIFEST_VERSION = 1
+MANIFEST_VERSION = 2
 LISTED_RECORDS = 20
 """Record numbers that are named; a count goes with them."""
 

@@ -83,7 +83,7 @@ class SplitShares(Options):
 
 
 class Packing(Options):
-    """Documents laid end to end in rows of `row_tokens`."""
+    """Records laid end to end, in the order of the stream, in rows of at most `row_tokens`."""
 
     row_tokens: Positive
 

@@ -6,7 +6,7 @@ One folder per split, one `.npy` file per array; what a trial reads is these and
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -24,11 +24,14 @@ class EncodedRecord:
         token_ids: `[tokens]`.
         supervised: `[tokens]`; position 0 never is a target.
         digest: SHA-256 of the canonical record, 32 bytes.
+        group: SHA-256 of the value in the study's group column, 32 bytes; None where the study has
+            none: the record is a group of its own.
     """
 
     token_ids: Sequence[int]
     supervised: Sequence[bool]
     digest: bytes
+    group: bytes | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -42,6 +45,8 @@ class PreparedSplit:
         supervised: `[tokens]`; True where the token is a target.
         offsets: `[records + 1]`; record i is offsets[i] to offsets[i + 1].
         digests: `[records, 32]`, SHA-256 of each canonical record.
+        groups: `[records, 32]`, SHA-256 of the value that each record shares with its group; its
+            own digest where the study has no group column.
         target_counts: `[records]`, targets per record, each above zero.
     """
 
@@ -49,6 +54,7 @@ class PreparedSplit:
     supervised: NDArray[np.bool_]
     offsets: NDArray[np.int64]
     digests: NDArray[np.uint8]
+    groups: NDArray[np.uint8]
     target_counts: NDArray[np.int64]
 
     @classmethod
@@ -68,6 +74,7 @@ class PreparedSplit:
             supervised=supervised,
             offsets=offsets,
             digests=np.load(folder / "digests.npy", mmap_mode="r"),
+            groups=np.load(folder / "groups.npy", mmap_mode="r"),
             target_counts=np.add.reduceat(supervised, offsets[:-1], dtype=np.int64),
         )
 
@@ -101,8 +108,13 @@ def write_split(folder: Path, records: Sequence[EncodedRecord]) -> None:
     lengths = [len(record.token_ids) for record in records]
     token_ids = [np.asarray(record.token_ids, dtype=np.int32) for record in records]
     supervised = [np.asarray(record.supervised, dtype=np.bool_) for record in records]
-    digests = np.frombuffer(b"".join(record.digest for record in records), dtype=np.uint8)
     np.save(folder / "token_ids.npy", np.concatenate(token_ids), allow_pickle=False)
     np.save(folder / "supervised.npy", np.concatenate(supervised), allow_pickle=False)
     np.save(folder / "offsets.npy", np.cumsum([0, *lengths], dtype=np.int64), allow_pickle=False)
-    np.save(folder / "digests.npy", digests.reshape(len(records), 32), allow_pickle=False)
+    np.save(folder / "digests.npy", _rows(record.digest for record in records), allow_pickle=False)
+    groups = _rows(record.group or record.digest for record in records)
+    np.save(folder / "groups.npy", groups, allow_pickle=False)
+
+
+def _rows(digests: Iterable[bytes]) -> NDArray[np.uint8]:
+    return np.frombuffer(b"".join(digests), dtype=np.uint8).reshape(-1, 32)

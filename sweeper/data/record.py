@@ -84,6 +84,11 @@ def records_digest(digests: Iterable[bytes]) -> str:
     return hashlib.sha256(b"".join(digests)).hexdigest()
 
 
+def group_digest(value: str) -> bytes:
+    """Returns the SHA-256 of a value of the group column, 32 bytes."""
+    return hashlib.sha256(value.encode()).digest()
+
+
 def prompt_key(record: TextRecord) -> str:
     """Returns what two records share when they put the same prompt.
 

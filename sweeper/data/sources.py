@@ -74,8 +74,6 @@ def _not_read_yet(options: DataOptions) -> Iterator[Fault]:
                 expected="a path to JSONL or JSON records",
                 hint="Write the split to a file and give its path",
             )
-    if options.packing is not None:
-        yield Fault(what="packing is not built yet", where="data.packing", expected="null")
 
 
 def _several_formats(loaded: Mapping[str, LoadedSplit]) -> Iterable[Fault]:

@@ -9,6 +9,9 @@ The stream ends with the record in which the budget is reached. Targets of that 
 budget are its surplus: the last ones, which are masked. Nothing after the last kept target can
 change its loss, so the record is cut off right behind that target; `without_surplus` does it.
 
+With packing, the records that are left after the cut are laid into rows (see `packing.py`), and
+windows take `records_per_update` rows; without, a record is a row of its own.
+
 A tail of less than half a window joins the window before it; half a window or more is a short
 window of its own; a stream shorter than a window is one window.
 """
@@ -24,7 +27,9 @@ from typing import Protocol
 import numpy as np
 from numpy.typing import NDArray
 
+from sweeper.data.packing import next_fit, refuse_long_records
 from sweeper.errors import Fault, PlanError
+from sweeper.records import EMPTY_DIGEST, chain_digest
 
 
 class StreamRecords(Protocol):
@@ -58,11 +63,13 @@ class StreamWindow:
         index: From 1.
         first_record: Position in the stream of the first record, from 0.
         records: Indices into the split, in the order in which they are read.
+        rows: How many of them are in each row, in order; without packing each is a row.
         epochs: The epoch of each of them, from 1.
         target_tokens: Targets that are read, the surplus left out.
         input_tokens: Tokens that are read, padding and what follows the last kept target left out.
-        record_digest: SHA-256 of all records read up to and with this window, hexadecimal. It
-            does not depend on where windows end, so streams of other window sizes can be compared.
+        record_digest: Rolling SHA-256 of all records read up to and with this window, see
+            `records.chain_digest`, hexadecimal. It does not depend on where windows end, so streams
+            of other window sizes can be compared.
         surplus_masked: Targets masked at the end of the last record; above zero only in the
             last window.
     """
@@ -70,6 +77,7 @@ class StreamWindow:
     index: int
     first_record: int
     records: tuple[int, ...]
+    rows: tuple[int, ...]
     epochs: tuple[int, ...]
     target_tokens: int
     input_tokens: int
@@ -79,14 +87,24 @@ class StreamWindow:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Stream:
-    """All windows of a cell, in order; there is at least one."""
+    """All windows of a cell, in order; there is at least one.
+
+    Attributes:
+        row_tokens: What a packed row holds at most; None without packing.
+    """
 
     windows: tuple[StreamWindow, ...]
+    row_tokens: int | None = None
 
     @property
     def records(self) -> int:
         """Records read, an epoch's repetition counted again."""
         return sum(len(window.records) for window in self.windows)
+
+    @property
+    def rows(self) -> int:
+        """Rows read; without packing, as many as records."""
+        return sum(len(window.rows) for window in self.windows)
 
     @property
     def target_tokens(self) -> int:
@@ -127,20 +145,29 @@ def plan_stream(
     budget_target_tokens: int,
     records_per_update: int,
     max_epochs: int,
+    row_tokens: int | None = None,
 ) -> Stream:
     """Returns the windows whose target tokens add up to the budget exactly.
 
+    Args:
+        records_per_update: Records of a window; rows of it with packing.
+        row_tokens: What a packed row holds at most; None: no packing.
+
     Raises:
-        PlanError: The budget needs more than `max_epochs` epochs.
+        PlanError: The budget needs more than `max_epochs` epochs, or a record fits in no row.
     """
     assert budget_target_tokens > 0
     assert records_per_update > 0
     assert len(split.target_counts) > 0
     assert int(split.target_counts.min()) > 0, "records without targets are dropped when preparing"
     _check_epochs(int(split.target_counts.sum()), budget_target_tokens, max_epochs)
+    if row_tokens is not None:
+        refuse_long_records(split.lengths, row_tokens)
     reads = _cut(split, seed=seed, budget=budget_target_tokens)
-    bounds = window_bounds(len(reads.records), records_per_update)
-    return Stream(windows=tuple(_windows(split.digests, reads, bounds)))
+    rows = _rows(reads, row_tokens)
+    bounds = window_bounds(len(rows), records_per_update)
+    windows = _windows(split.digests, reads, rows, bounds)
+    return Stream(windows=tuple(windows), row_tokens=row_tokens)
 
 
 def epoch_order(digests: NDArray[np.uint8], *, seed: int, epoch: int) -> NDArray[np.int64]:
@@ -150,13 +177,18 @@ def epoch_order(digests: NDArray[np.uint8], *, seed: int, epoch: int) -> NDArray
     return np.array(sorted(range(len(keys)), key=keys.__getitem__), dtype=np.int64)
 
 
-def window_bounds(records: int, records_per_update: int) -> list[int]:
-    """Returns where windows begin and end: bounds[w] to bounds[w + 1] is window w."""
-    bounds = list(range(0, records, records_per_update))
-    tail = records - bounds[-1]
-    if len(bounds) > 1 and 2 * tail < records_per_update:
+def window_bounds(rows: int, rows_per_update: int) -> list[int]:
+    """Returns where windows begin and end: bounds[w] to bounds[w + 1] is window w.
+
+    Args:
+        rows: Rows of the stream; without packing its records.
+        rows_per_update: Rows of a whole window.
+    """
+    bounds = list(range(0, rows, rows_per_update))
+    tail = rows - bounds[-1]
+    if len(bounds) > 1 and 2 * tail < rows_per_update:
         bounds.pop()
-    return [*bounds, records]
+    return [*bounds, rows]
 
 
 def without_surplus(
@@ -212,22 +244,31 @@ def _cut(split: StreamRecords, *, seed: int, budget: int) -> _Reads:
     )
 
 
+def _rows(reads: _Reads, row_tokens: int | None) -> list[int]:
+    """Returns the number of records in each row."""
+    if row_tokens is None:
+        return [1] * len(reads.records)
+    return next_fit(reads.lengths.tolist(), row_tokens)
+
+
 def _windows(
-    digests: NDArray[np.uint8], reads: _Reads, bounds: list[int]
+    digests: NDArray[np.uint8], reads: _Reads, rows: list[int], bounds: list[int]
 ) -> Iterator[StreamWindow]:
-    rolling = hashlib.sha256()
-    for index, (begin, end) in enumerate(itertools.pairwise(bounds), start=1):
+    rolling = EMPTY_DIGEST
+    starts = [0, *itertools.accumulate(rows)]
+    for index, (first_row, end_row) in enumerate(itertools.pairwise(bounds), start=1):
+        begin, end = starts[first_row], starts[end_row]
         for position in range(begin, end):
-            # The count makes a cut record another record than the whole one.
-            rolling.update(digests[reads.records[position]].tobytes())
-            rolling.update(int(reads.targets[position]).to_bytes(8, "little"))
+            record = digests[reads.records[position]].tobytes()
+            rolling = chain_digest(rolling, record, int(reads.targets[position]))
         yield StreamWindow(
             index=index,
             first_record=begin,
             records=tuple(reads.records[begin:end].tolist()),
+            rows=tuple(rows[first_row:end_row]),
             epochs=tuple(reads.epochs[begin:end].tolist()),
             target_tokens=int(reads.targets[begin:end].sum()),
             input_tokens=int(reads.lengths[begin:end].sum()),
-            record_digest=rolling.hexdigest(),
-            surplus_masked=reads.surplus if end == bounds[-1] else 0,
+            record_digest=rolling.hex(),
+            surplus_masked=reads.surplus if end_row == bounds[-1] else 0,
         )

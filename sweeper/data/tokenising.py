@@ -11,6 +11,7 @@ from sweeper.data.manifest import Dropped, DropReason
 from sweeper.data.overlaps import record_numbers
 from sweeper.data.prepared import EncodedRecord
 from sweeper.data.problems import BadRecord, Tally, counted, listed
+from sweeper.data.record import group_digest
 from sweeper.data.splits import LoadedRecord, LoadedSplit
 from sweeper.errors import DataError, Fault
 
@@ -109,7 +110,10 @@ def _dropped(reason: DropReason, pairs: Sequence[_Pair]) -> list[Dropped]:
 
 def _as_encoded(record: LoadedRecord, tokens: Encoded) -> EncodedRecord:
     return EncodedRecord(
-        token_ids=tokens.token_ids, supervised=tokens.supervised, digest=record.digest
+        token_ids=tokens.token_ids,
+        supervised=tokens.supervised,
+        digest=record.digest,
+        group=None if record.group is None else group_digest(record.group),
     )
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Mapping, Sequence
 
 from sweeper.study.arms import ArmPlan
@@ -17,6 +18,7 @@ def warnings_of(
         *_unfinished_warmup(exposures),
         *_unequal_decay(study, arms),
         *_divergence_out_of_reach(study, exposures),
+        *_idle_ranks(study),
     )
 
 
@@ -57,6 +59,21 @@ def _divergence_out_of_reach(study: Study, exposures: Mapping[int, ExposurePlan]
             f"stop.diverged cannot fire: it asks for {needed} evaluations in a row, and only {made}"
             " are made after the first update. Set evaluation.every, or lower"
             " stop.diverged.evaluations."
+        )
+
+
+def _idle_ranks(study: Study) -> Iterator[str]:
+    """A rank without a micro-batch waits for the others, which changes no number."""
+    records, micro_batch = study.training.records_per_update, study.run.micro_batch
+    ranks = study.run.devices_per_trial
+    if micro_batch == "auto":
+        return
+    micro_batches = math.ceil(records / micro_batch)
+    if micro_batches < ranks:
+        yield (
+            f"run.devices_per_trial: {ranks} is more than the {micro_batches} micro-batches of a"
+            f" window ({records} records, {micro_batch} at a time): the other"
+            f" {ranks - micro_batches} devices of each trial have nothing to do."
         )
 
 

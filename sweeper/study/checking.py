@@ -22,6 +22,11 @@ ROUNDING_RULE = (
     " tail of less than half a window joins the window before it, a longer one is a short window."
 )
 
+PACKING_RULE = (
+    " Records are laid end to end in the order of the stream; a row is closed when the next record"
+    " does not fit. Windows are counted in rows."
+)
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Setting:
@@ -58,7 +63,8 @@ class CheckReport:
     Attributes:
         settings: Every key, in the order of the schema.
         arms: The baseline first.
-        cells: Seed by seed, the baseline first.
+        cells: Seed by seed, the baseline first, its repeat right after it.
+        noise_floor: What the repeat is for, as a sentence; None without one.
         exposures: In the order of the seeds.
         splits: As they will be read; `test` is known by its digest alone.
         overlaps: Records and prompts that splits share.
@@ -78,6 +84,7 @@ class CheckReport:
     epoch_target_tokens: int
     arms: tuple[ArmPlan, ...]
     cells: tuple[Cell, ...]
+    noise_floor: str | None = None
     exposures: tuple[ExposurePlan, ...]
     splits: tuple[SplitSummary, ...]
     overlaps: tuple[Overlap, ...]
@@ -104,6 +111,7 @@ def describe(
         epoch_target_tokens=manifest.splits["train"].target_tokens,
         arms=plan.arms,
         cells=plan.cells,
+        noise_floor=_noise_floor(plan),
         exposures=tuple(plan.exposures[seed] for seed in study.seeds),
         splits=tuple(_splits(manifest)),
         overlaps=manifest.overlaps,
@@ -112,6 +120,18 @@ def describe(
         warnings=plan.warnings,
         not_yet_in_effect=study_file.not_yet,
         resolution=resolution_of(seeds=len(study.seeds), comparisons=len(plan.arms) - 1),
+        rounding_rule=ROUNDING_RULE + (PACKING_RULE if study.data.packing else ""),
+    )
+
+
+def _noise_floor(plan: Plan) -> str | None:
+    repeat = next((cell for cell in plan.cells if cell.repeats is not None), None)
+    if repeat is None:
+        return None
+    return (
+        f"{repeat.id} runs {repeat.repeats} once more, in another slot where there is one. It "
+        "belongs to no arm: what the two differ by is the noise floor, and no smaller difference "
+        "is claimed."
     )
 
 

@@ -11,9 +11,10 @@ import os
 import subprocess
 import sys
 import tempfile
-from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
+from types import MappingProxyType
 
 from sweeper.errors import Fault, SweeperError, from_plain
 
@@ -21,6 +22,7 @@ Progress = Callable[[str], None]
 """Is told each line that a child writes to stderr, without its line feed."""
 
 _USER_FAULT = 2
+_ENVIRONMENT = MappingProxyType({"PYTHONUNBUFFERED": "1", "TOKENIZERS_PARALLELISM": "false"})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -31,6 +33,7 @@ class ChildCall:
         purpose: What a message calls it: `preparing the data`.
         log: Where the child's stderr is kept.
         kept_open: File descriptors that stay open as long as the child lives.
+        environment: Variables on top of this process's own.
     """
 
     module: str
@@ -38,6 +41,7 @@ class ChildCall:
     purpose: str
     log: Path
     kept_open: tuple[int, ...] = ()
+    environment: Mapping[str, str] = field(default_factory=dict)
 
 
 def run_child(call: ChildCall, progress: Progress) -> None:
@@ -55,7 +59,7 @@ def run_child(call: ChildCall, progress: Progress) -> None:
             stdout=answer,
             stderr=subprocess.PIPE,
             pass_fds=call.kept_open,
-            env=os.environ | {"PYTHONUNBUFFERED": "1", "TOKENIZERS_PARALLELISM": "false"},
+            env={**os.environ, **_ENVIRONMENT, **call.environment},
             text=True,
             encoding="utf-8",
             errors="replace",

@@ -23,6 +23,8 @@ class ExposurePlan:
         most_target_tokens: Target tokens of the largest window.
         last_window_records: Records of the last window, which may be short or, when it took up a
             tail, long.
+        last_window_rows: Its packed rows; None without packing.
+        row_fill: The share of the packed rows' room that tokens take; None without packing.
         counter: What the schedule counts: `updates` or `target_tokens`.
         warmup: Length of the warm-up in that unit.
         warmup_share: The warm-up's share of what is counted; 1 and more: it does not end within
@@ -36,6 +38,8 @@ class ExposurePlan:
     fewest_target_tokens: int
     most_target_tokens: int
     last_window_records: int
+    last_window_rows: int | None = None
+    row_fill: float | None = None
     counter: str
     warmup: int
     warmup_share: float
@@ -53,14 +57,17 @@ def plan_exposure(
     """Returns what a cell of this seed reads.
 
     Raises:
-        PlanError: The budget needs more epochs than the study allows.
+        PlanError: The budget needs more epochs than the study allows, or a record fits in no
+            packed row.
     """
+    packing = study.data.packing
     stream = plan_stream(
         train,
         seed=seed,
         budget_target_tokens=budget_target_tokens,
         records_per_update=study.training.records_per_update,
         max_epochs=study.data.max_epochs,
+        row_tokens=None if packing is None else packing.row_tokens,
     )
     return _exposure(study, stream, seed)
 
@@ -68,6 +75,8 @@ def plan_exposure(
 def _exposure(study: Study, stream: Stream, seed: int) -> ExposurePlan:
     planned = Planned(
         windows=len(stream.windows),
+        records=stream.records,
+        input_tokens=stream.input_tokens,
         target_tokens=stream.target_tokens,
         last_window_target_tokens=stream.last_window_target_tokens,
     )
@@ -77,11 +86,13 @@ def _exposure(study: Study, stream: Stream, seed: int) -> ExposurePlan:
     per_window = [window.target_tokens for window in stream.windows]
     return ExposurePlan(
         seed=seed,
-        planned=_planned_exposure(stream),
+        planned=planned_exposure(stream),
         epochs=stream.windows[-1].epochs[-1],
         fewest_target_tokens=min(per_window),
         most_target_tokens=max(per_window),
         last_window_records=len(stream.windows[-1].records),
+        last_window_rows=len(stream.windows[-1].rows) if stream.row_tokens else None,
+        row_fill=_row_fill(stream),
         counter=schedule.counter,
         warmup=warmup,
         warmup_share=warmup / counted,
@@ -89,7 +100,14 @@ def _exposure(study: Study, stream: Stream, seed: int) -> ExposurePlan:
     )
 
 
-def _planned_exposure(stream: Stream) -> PlannedExposure:
+def _row_fill(stream: Stream) -> float | None:
+    if stream.row_tokens is None:
+        return None
+    return stream.input_tokens / (stream.rows * stream.row_tokens)
+
+
+def planned_exposure(stream: Stream) -> PlannedExposure:
+    """Returns what the stream reads, in total."""
     return PlannedExposure(
         records=stream.records,
         target_tokens=stream.target_tokens,
@@ -97,4 +115,5 @@ def _planned_exposure(stream: Stream) -> PlannedExposure:
         windows=len(stream.windows),
         last_window_target_tokens=stream.last_window_target_tokens,
         record_digest=stream.record_digest,
+        rows=None if stream.row_tokens is None else stream.rows,
     )

@@ -87,6 +87,11 @@ class StudyFolder:
         """One folder per cell."""
         return self.path / "trials"
 
+    @property
+    def replays(self) -> Path:
+        """One folder per replay of a trial; trials know nothing of them."""
+        return self.path / "replays"
+
     def attempt(self, *, arm: str, seed: int, number: int) -> Path:
         """The folder of one attempt; nothing else ever writes in it."""
         return self.trials / f"{arm}-{seed}" / "attempts" / str(number)

@@ -19,27 +19,15 @@ NOT_YET = "not yet in effect"
 
 _WHOLE_KEYS: Mapping[str, str] = MappingProxyType(
     {
-        "model.quantization": "quantized base weights",
-        "lora.dora": "DoRA",
-        "lora.rslora": "rank-stabilised scaling",
-        "lora.rank_pattern": "ranks by module",
-        "lora.alpha_pattern": "scaling by module",
-        "lora.modules_to_save": "modules trained whole beside the adapter",
-        "data.packing": "packing",
-        "training.gradient_checkpointing": "gradient checkpointing",
-        "training.tf32": "TF32",
         "selection.extensions": "further arms at the edge",
         "selection.target_loss": "time to a target loss",
         "selection.precision_tolerance": "precision studies",
-        "selection.noise_floor": "the repeated baseline",
-        "run.devices_per_trial": "several devices per trial",
         "run.trials_per_device": "several trials per device",
         "run.use_busy": "looking at what others run on a device",
         "run.quarantine_after": "setting aside a faulty device",
         "run.limits.device_memory": "a limit on device memory",
         "run.limits.disk": "a limit on disk space",
         "run.deadline": "a deadline for the study",
-        "run.checkpoint": "checkpoints: a lost trial starts over",
         "run.trackers": "outside trackers",
     }
 )
@@ -194,37 +182,7 @@ _VALUES: tuple[_Value, ...] = (
         capability="a baseline from an earlier study",
         expected="training.learning_rate",
     ),
-    _Value(
-        path=("model", "attention"),
-        is_missing=_is("flash_attention_2"),
-        capability="flash attention",
-        expected="one of auto, sdpa, eager",
-    ),
     *_data_values(),
-    _Value(
-        path=("training", "schedule", "counter"),
-        is_missing=_is("target_tokens"),
-        capability="a schedule over target tokens",
-        expected="updates",
-    ),
-    _Value(
-        path=("training", "schedule", "warmup", "target_tokens"),
-        is_missing=_is_not(None),
-        capability="warm-up over target tokens",
-        expected="updates or fraction",
-    ),
-    _Value(
-        path=("training", "precision"),
-        is_missing=_is("float16"),
-        capability="float16",
-        expected="one of auto, float32, bfloat16",
-    ),
-    _Value(
-        path=("selection", "checkpoint"),
-        is_missing=_is("best_validation"),
-        capability="best_validation",
-        expected="last",
-    ),
     _Value(
         path=("run", "micro_batch"),
         is_missing=_is("auto"),

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from types import MappingProxyType
 
 from sweeper.data.manifest import Manifest
 from sweeper.data.prepared import PreparedSplit
+from sweeper.selection.evidence import BASELINE, REPEAT
 from sweeper.study.arms import ArmPlan, plan_arms
 from sweeper.study.caveats import warnings_of
 from sweeper.study.exposure import ExposurePlan, plan_exposure
@@ -22,17 +23,25 @@ from sweeper.training.options import ModelOptions
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Cell:
-    """One arm with one seed.
+    """One arm with one seed; or the baseline once more, which belongs to no arm.
 
     Attributes:
-        id: `arm/seed`, for instance `double/2`.
+        id: `arm/seed`, for instance `double/2`; `baseline/0~repeat` for a repeat.
+        arm: The arm's name; `REPEAT` for a repeat, so that nothing counts it among an arm's cells.
         value: The arm's value of the compared key.
+        repeats: Id of the cell that this one runs once more; None for a cell of an arm.
     """
 
     id: str
     arm: str
     seed: int
     value: float | str
+    repeats: str | None = None
+
+    @property
+    def runs_arm(self) -> str:
+        """The arm whose settings it runs with."""
+        return self.arm if self.repeats is None else BASELINE
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -41,7 +50,7 @@ class Plan:
 
     Attributes:
         protocol: What the fingerprint is made of.
-        cells: Seed by seed, the baseline first.
+        cells: Seed by seed, the baseline first; its repeat, where there is one, right after it.
         arms: The baseline first, the others as the study lists them.
         exposures: By seed.
         model: The base model with its absolute path, or its hub id and resolved commit.
@@ -77,7 +86,7 @@ def make_plan(study_file: StudyFile, manifest: Manifest, prepared: Path) -> Plan
         name=study.name,
         fingerprint=fingerprint(protocol),
         protocol=protocol,
-        cells=_cells(study, arms),
+        cells=plan_cells(study, arms),
         arms=arms,
         exposures=MappingProxyType(exposures),
         warnings=warnings_of(study, arms, exposures),
@@ -95,9 +104,16 @@ def make_spec(  # noqa: PLR0913  # one attempt: what, of which plan, where, and 
     prepared: Path,
     threads: int,
     fencing_number: int = 0,
+    resume_from: Path | None = None,
+    resume_elsewhere: bool = False,
 ) -> TrialSpec:
-    """Returns what one attempt at a cell is told."""
-    study, arm = study_file.study, next(arm for arm in plan.arms if arm.name == cell.arm)
+    """Returns what one attempt at a cell is told.
+
+    Args:
+        resume_from: Folder of the cell's last attempt before this one.
+        resume_elsewhere: Whether it may go on where the checkpoint does not quite fit.
+    """
+    study, arm = study_file.study, next(arm for arm in plan.arms if arm.name == cell.runs_arm)
     micro_batch = study.run.micro_batch
     assert micro_batch != "auto", "pending.py refuses it"
     training = study.training.model_copy(update={"learning_rate": arm.learning_rate_peak})
@@ -105,7 +121,7 @@ def make_spec(  # noqa: PLR0913  # one attempt: what, of which plan, where, and 
         study=plan.name,
         fingerprint=plan.fingerprint,
         cell=cell.id,
-        arm=cell.arm,
+        arm=cell.runs_arm,
         seed=cell.seed,
         attempt=attempt,
         prepared=str(prepared.resolve()),
@@ -113,14 +129,20 @@ def make_spec(  # noqa: PLR0913  # one attempt: what, of which plan, where, and 
         tune=study.tune,
         lora=study.adapter,
         training=training,
+        packing=study.data.packing,
         budget_target_tokens=plan.budget_target_tokens,
         planned=plan.exposures[cell.seed].planned,
         evaluation=study.evaluation,
         stop=study.stop,
         micro_batch=micro_batch,
+        keep_best=study.selection.checkpoint == "best_validation",
+        ranks=study.run.devices_per_trial,
         deterministic=study.run.deterministic,
         threads=threads,
         fencing_number=fencing_number,
+        checkpoint=study.run.checkpoint,
+        resume_from=None if resume_from is None else str(resume_from.resolve()),
+        resume_elsewhere=resume_elsewhere,
     )
 
 
@@ -132,9 +154,22 @@ def _budget_target_tokens(study: Study, manifest: Manifest) -> int:
     return epochs * epoch_tokens
 
 
-def _cells(study: Study, arms: tuple[ArmPlan, ...]) -> tuple[Cell, ...]:
-    return tuple(
+def plan_cells(study: Study, arms: tuple[ArmPlan, ...]) -> tuple[Cell, ...]:
+    """Returns the study's cells in the order in which they start.
+
+    The repeat that measures the noise floor follows the cell that it repeats, so that another slot
+    runs it beside that one.
+    """
+    cells = [
         Cell(id=f"{arm.name}/{seed}", arm=arm.name, seed=seed, value=arm.value)
         for seed in study.seeds
         for arm in arms
-    )
+    ]
+    if study.selection.noise_floor:
+        cells.insert(1, _repeat_of(cells[0]))
+    return tuple(cells)
+
+
+def _repeat_of(cell: Cell) -> Cell:
+    assert cell.arm == BASELINE, "every seed begins with the baseline"
+    return replace(cell, id=f"{cell.id}~repeat", arm=REPEAT, repeats=cell.id)

@@ -103,7 +103,8 @@ def _prepare_anew(
 
 def _inspection(study: Study, base: Path, manifest: Manifest) -> InspectionRequest:
     model = resolved_model(study, base, commit=manifest.model_commit)
-    return InspectionRequest(model=model, tune=study.tune, lora=study.adapter)
+    packed = study.data.packing is not None
+    return InspectionRequest(model=model, tune=study.tune, lora=study.adapter, is_packed=packed)
 
 
 def _inspect(

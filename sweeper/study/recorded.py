@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Iterator
 from pathlib import Path
 
 from sweeper.data.manifest import Manifest, changed_sources, file_sha256
 from sweeper.data.request import PrepareRequest
-from sweeper.errors import Fault, StudyConflict
+from sweeper.errors import Fault, RunFolderError, StudyConflict
 from sweeper.study.folder import StudyFolder
 from sweeper.study.inputs import WAY_ON, Inputs, changed_inputs
 
@@ -21,7 +22,8 @@ def recorded_manifest(request: PrepareRequest, folder: StudyFolder) -> Manifest:
     """Returns the manifest as it is, once the files it was made from are found unchanged.
 
     Raises:
-        StudyConflict: One of them has changed or is another file, or the manifest is gone.
+        StudyConflict: One of them has changed or is another file, or the manifest is gone, or
+            another version of sweeper wrote it.
     """
     if not folder.manifest.exists():
         raise StudyConflict(
@@ -33,7 +35,7 @@ def recorded_manifest(request: PrepareRequest, folder: StudyFolder) -> Manifest:
                 "`--as NEW-NAME` always",
             )
         )
-    manifest = Manifest.read(folder.prepared)
+    manifest = _readable_manifest(folder)
     before = PrepareRequest.read(folder.prepared / "request.json")
     inputs = Inputs.model_validate_json(folder.inputs.read_bytes())
     faults = (
@@ -44,6 +46,18 @@ def recorded_manifest(request: PrepareRequest, folder: StudyFolder) -> Manifest:
     if faults:
         raise StudyConflict(*faults)
     return manifest
+
+
+def _readable_manifest(folder: StudyFolder) -> Manifest:
+    try:
+        return Manifest.read(folder.prepared)
+    except RunFolderError as error:
+        hint = (
+            "Go on with the version of sweeper that the study was begun with, or start over: "
+            "`sweeper run --replace` while no trial is completed or stopped, `--as NEW-NAME` always"
+        )
+        faults = (dataclasses.replace(fault, hint=hint) for fault in error.faults)
+        raise StudyConflict(*faults) from error
 
 
 def _changed_records(

@@ -190,6 +190,18 @@ def _budget_has_one_unit(study: Study, document: StudyDocument) -> Iterator[Find
         )
 
 
+def _rows_hold_records(study: Study, document: StudyDocument) -> Iterator[Finding]:
+    packing, longest = study.data.packing, study.data.max_length
+    if packing is not None and packing.row_tokens < longest:
+        yield document.finding(
+            ("data", "packing", "row_tokens"),
+            "a record may be longer than a packed row, and is never split",
+            got=str(packing.row_tokens),
+            expected=f"at least {longest}, which is data.max_length",
+            hint="Raise data.packing.row_tokens, or lower data.max_length.",
+        )
+
+
 def _adapter_belongs_to_lora(study: Study, document: StudyDocument) -> Iterator[Finding]:
     if study.tune == "full" and study.lora is not None:
         yield document.finding(
@@ -224,6 +236,30 @@ def _precision_fits(study: Study, document: StudyDocument) -> Iterator[Finding]:
         )
 
 
+def _quantized_weights_stay_frozen(study: Study, document: StudyDocument) -> Iterator[Finding]:
+    if study.model.quantization is not None and study.tune == "full":
+        yield document.finding(
+            ("model", "quantization"),
+            "quantized weights cannot be trained, only an adapter over them",
+            got=study.model.quantization,
+            expected="null with `tune: full`",
+            hint="Leave it out, or write `tune: lora`.",
+        )
+
+
+def _flash_attention_has_sixteen_bits(study: Study, document: StudyDocument) -> Iterator[Finding]:
+    precision = study.training.precision
+    in_float32 = precision == "float32" or (precision == "auto" and study.model.dtype == "float32")
+    if study.model.attention == "flash_attention_2" and in_float32:
+        yield document.finding(
+            ("model", "attention"),
+            "flash attention computes in sixteen bits only",
+            got=study.model.attention,
+            expected="sdpa or eager with float32",
+            hint="Choose sdpa, or `training.precision: bfloat16`.",
+        )
+
+
 def _schedule_can_be_honoured(study: Study, document: StudyDocument) -> Iterator[Finding]:
     schedule, at = study.training.schedule, ("training", "schedule")
     if schedule.kind == "constant" and schedule.final != 0:
@@ -253,7 +289,10 @@ _RULES: tuple[Callable[[Study, StudyDocument], Iterable[Finding]], ...] = (
     _derived_rates_are_sane,
     _seeds_differ,
     _budget_has_one_unit,
+    _rows_hold_records,
     _adapter_belongs_to_lora,
     _precision_fits,
+    _quantized_weights_stay_frozen,
+    _flash_attention_has_sixteen_bits,
     _schedule_can_be_honoured,
 )

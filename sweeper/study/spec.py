@@ -11,7 +11,9 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Literal
 
+from sweeper.data.options import Packing
 from sweeper.options import NonNegative, Options, Positive
+from sweeper.study.run_options import CheckpointOptions
 from sweeper.training.options import (
     EvaluationOptions,
     LoraOptions,
@@ -30,6 +32,7 @@ class PlannedExposure(Options):
         input_tokens: All tokens of those records, padding left out.
         windows: Planned windows, which is the largest possible number of updates.
         record_digest: Rolling SHA-256 after the last window, hexadecimal.
+        rows: Packed rows that hold the records; None without packing.
     """
 
     records: Positive
@@ -38,6 +41,7 @@ class PlannedExposure(Options):
     windows: Positive
     last_window_target_tokens: Positive
     record_digest: str
+    rows: Positive | None = None
 
 
 class TrialSpec(Options):
@@ -49,7 +53,15 @@ class TrialSpec(Options):
         prepared: Absolute path of the prepared data.
         model: The base model; `path` is absolute, or a hub id.
         training: With the arm's `learning_rate`.
-        threads: Threads torch may use.
+        packing: How records share rows; None: each is a row of its own.
+        keep_best: Whether the weights with the lowest validation loss are kept beside the last.
+        ranks: Processes that share every window.
+        threads: Threads torch may use, in each rank.
+        checkpoint: When the trial's state is saved, and how many of them stay.
+        resume_from: Absolute folder of an earlier attempt, whose newest valid checkpoint is gone
+            on from; that of the one which it resumed from in turn, when it has none. None: the
+            trial starts from the beginning.
+        resume_elsewhere: Go on even on another kind of device or number of ranks; it is marked.
     """
 
     study: str
@@ -63,14 +75,20 @@ class TrialSpec(Options):
     tune: Literal["lora", "full"]
     lora: LoraOptions | None
     training: TrainingOptions
+    packing: Packing | None = None
     budget_target_tokens: Positive
     planned: PlannedExposure
     evaluation: EvaluationOptions
     stop: StopOptions
     micro_batch: Positive
+    keep_best: bool = False
+    ranks: Positive = 1
     deterministic: bool = True
     threads: Positive = 1
     fencing_number: NonNegative = 0
+    checkpoint: CheckpointOptions = CheckpointOptions()
+    resume_from: str | None = None
+    resume_elsewhere: bool = False
 
     def settings(self) -> dict[str, str]:
         """Returns what is done, by dotted key, values as JSON: the proof that one factor differs.
@@ -98,6 +116,9 @@ _NOT_A_SETTING: Mapping[str, bool | dict[str, bool]] = MappingProxyType(
         "attempt": True,
         "prepared": True,
         "fencing_number": True,
+        "checkpoint": True,
+        "resume_from": True,
+        "resume_elsewhere": True,
         "model": {"path": True},
     }
 )

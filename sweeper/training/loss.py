@@ -11,6 +11,7 @@ Axes: b records, t tokens, n supervised positions, v vocabulary, h hidden.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
 
@@ -41,12 +42,13 @@ class Objective:
     """The sum of token losses of a batch, for one model in one precision.
 
     Attributes:
+        model: The model; its trainable tensors are what the gradient reaches.
         device: Where the model is.
         split: How the model is taken apart; None where the whole of it has to run.
     """
 
     def __init__(self, model: nn.Module, precision: ResolvedPrecision) -> None:
-        self._model = model
+        self.model = model
         self.device = next(model.parameters()).device
         self.precision = precision
         self.split = find_split(model, precision)
@@ -56,16 +58,24 @@ class Objective:
 
         Token losses are summed in float64, so that the sum of many is as exact as each.
         """
+        return self.token_losses(batch).sum()
+
+    def token_losses(self, batch: Batch) -> Tensor:
+        """Returns the loss of each target of the batch, in its order, as float64 `[n]`."""
+        batch = batch.to(self.device)
+        return token_losses(self.logits(batch), batch.targets_n).double()
+
+    def logits(self, batch: Batch) -> Tensor:
+        """Returns what each target of the batch is predicted from, `[n, v]`."""
         batch = batch.to(self.device)
         with self._autocast():
-            logits_nv = self._supervised_logits(batch)
-        return token_losses(logits_nv, batch.targets_n).double().sum()
+            return self._supervised_logits(batch)
 
     def _supervised_logits(self, batch: Batch) -> Tensor:
         at = batch.rows_n, batch.columns_n
         if self.split is None:
-            return _logits(self._model, batch.token_ids_bt, batch.present_bt)[at]
-        hidden_bth = _hidden(self.split.body, batch.token_ids_bt, batch.present_bt)
+            return _logits(self.model, _inputs(batch))[at]
+        hidden_bth = _hidden(self.split.body, _inputs(batch))
         logits_nv: Tensor = self.split.head(hidden_bth[at])
         return logits_nv
 
@@ -83,20 +93,26 @@ def find_split(model: nn.Module, precision: ResolvedPrecision) -> Split | None:
         return None
     device = next(model.parameters()).device
     token_ids_bt = torch.arange(_PROBE_TOKENS, device=device)[None] % _vocabulary(split.head)
-    present_bt = torch.ones_like(token_ids_bt)
+    inputs = {"input_ids": token_ids_bt, "attention_mask": torch.ones_like(token_ids_bt)}
     was_training = model.training
     model.eval()
     with torch.no_grad(), autocast(precision, device):
-        expected = _logits(model, token_ids_bt, present_bt)
-        found = split.head(_hidden(split.body, token_ids_bt, present_bt))
+        expected = _logits(model, inputs)
+        found = split.head(_hidden(split.body, inputs))
     model.train(was_training)
     return split if torch.equal(expected, found) else None
 
 
-def _candidate(model: nn.Module) -> Split | None:
-    """Takes the model apart the way transformers names the parts, an adapter's wrapper first."""
+def without_wrapper(model: nn.Module) -> nn.Module:
+    """Returns the model inside an adapter's wrapper; the model itself where there is none."""
     unwrap = getattr(model, "get_base_model", None)
-    causal = model if unwrap is None else unwrap()
+    inner: nn.Module = model if unwrap is None else unwrap()
+    return inner
+
+
+def _candidate(model: nn.Module) -> Split | None:
+    """Takes the model apart the way transformers names the parts."""
+    causal = without_wrapper(model)
     body = getattr(causal, "base_model", None)
     find_head = getattr(causal, "get_output_embeddings", None)
     head = None if find_head is None else find_head()
@@ -111,13 +127,25 @@ def _vocabulary(head: nn.Module) -> int:
     return len(weight)
 
 
-def _hidden(body: nn.Module, token_ids_bt: Tensor, present_bt: Tensor) -> Tensor:
-    output = body(input_ids=token_ids_bt, attention_mask=present_bt, use_cache=False)
+def _inputs(batch: Batch) -> dict[str, Tensor]:
+    """Returns what the forward pass is given: a mask or, packed, positions and no mask at all.
+
+    A mask of ones along with the positions would let documents see each other.
+    """
+    if batch.positions_bt is not None:
+        return {"input_ids": batch.token_ids_bt, "position_ids": batch.positions_bt}
+    assert batch.present_bt is not None, "a batch has a mask or positions"
+    return {"input_ids": batch.token_ids_bt, "attention_mask": batch.present_bt}
+
+
+def _hidden(body: nn.Module, inputs: Mapping[str, Tensor]) -> Tensor:
+    output = body(**inputs, use_cache=False)
     hidden_bth: Tensor = output.last_hidden_state
     return hidden_bth
 
 
-def _logits(model: nn.Module, token_ids_bt: Tensor, present_bt: Tensor) -> Tensor:
-    output = model(input_ids=token_ids_bt, attention_mask=present_bt, use_cache=False)
+def _logits(model: nn.Module, inputs: Mapping[str, Tensor]) -> Tensor:
+    # a cache, were it empty, would undo the separation of packed documents
+    output = model(**inputs, use_cache=False)
     logits_btv: Tensor = output.logits
     return logits_btv

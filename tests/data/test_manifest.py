@@ -81,9 +81,10 @@ def test_a_file_that_is_no_manifest_is_refused(tmp_path: Path) -> None:
 
 
 def test_a_manifest_of_another_version_is_refused(tmp_path: Path, file: Path) -> None:
-    newer = manifest(train=split_manifest(file)).model_copy(update={"version": 2})
-    (tmp_path / "manifest.json").write_text(newer.to_json())
-    with pytest.raises(RunFolderError, match="the manifest has version 2, not 1"):
+    """Version 1 has no groups beside the digests of its records."""
+    older = manifest(train=split_manifest(file)).model_copy(update={"version": 1})
+    (tmp_path / "manifest.json").write_text(older.to_json())
+    with pytest.raises(RunFolderError, match="the manifest has version 1, not 2"):
         Manifest.read(tmp_path)
 
 

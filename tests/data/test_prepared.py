@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import hashlib
 from pathlib import Path
 
@@ -50,6 +51,16 @@ def test_arrays_are_read_only_maps_of_the_files(split: PreparedSplit) -> None:
 def test_counts_and_lengths_are_per_record(split: PreparedSplit) -> None:
     assert split.target_counts.tolist() == [2, 2]
     assert split.lengths.tolist() == [3, 4]
+
+
+def test_a_record_without_a_group_is_known_by_its_own_digest(tmp_path: Path) -> None:
+    group = hashlib.sha256(b"author").digest()
+    write_split(tmp_path / "train", [ONE, dataclasses.replace(TWO, group=group)])
+
+    split = PreparedSplit.open(tmp_path, "train")
+
+    assert [bytes(row) for row in split.groups] == [ONE.digest, group]
+    assert [bytes(row) for row in split.digests] == [ONE.digest, TWO.digest]
 
 
 def test_the_digest_of_the_split_runs_over_those_of_its_records(split: PreparedSplit) -> None:

@@ -7,6 +7,7 @@ import json
 from collections.abc import Callable
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 from sweeper.data.manifest import Manifest, Overlap, SealedManifest
@@ -270,6 +271,46 @@ def test_a_template_of_the_study_is_used_and_saved_with_the_tokenizer(
     assert manifest.tokenizer_digest != plain.tokenizer_digest
 
 
+def test_without_a_group_column_each_record_is_a_group_of_its_own(
+    prepared: Prepared, options: dict[str, object]
+) -> None:
+    _, out = prepared(options)
+    split = PreparedSplit.open(out, "train")
+    assert (split.groups.dtype, split.groups.shape) == (np.uint8, (4, 32))
+    assert split.groups.tolist() == split.digests.tolist()
+
+
+def test_groups_are_known_by_the_digest_of_their_value(
+    prepared: Prepared, options: dict[str, object], write_jsonl: Write
+) -> None:
+    """24 records of eight authors, three each: no author is on both sides."""
+    records = [pair(number) | {"author": f"author {number % 8}"} for number in range(24)]
+    retention = RetentionSource(path=write_jsonl("general.jsonl", pair(50)))
+    divided = {
+        "source": Source(path=write_jsonl("all.jsonl", *records)),
+        "split": SplitShares(validation=0.5, group="author"),
+        "retention": retention,
+        "max_length": 64,
+    }
+    _, out = prepared(divided)
+    splits = [PreparedSplit.open(out, name) for name in ("train", "validation")]
+    groups = [{bytes(row) for row in split.groups} for split in splits]
+    authors = {hashlib.sha256(f"author {number}".encode()).digest() for number in range(8)}
+    assert groups[0] | groups[1] == authors
+    assert groups[0] & groups[1] == set()
+    general = PreparedSplit.open(out, "retention")
+    assert general.groups.tolist() == general.digests.tolist()
+
+
+def test_packing_changes_nothing_that_is_prepared(
+    prepared: Prepared, options: dict[str, object]
+) -> None:
+    """Rows are made when the stream is planned: the tokens are those of the records."""
+    plain, _ = prepared(options)
+    packed, _ = prepared(options | {"packing": Packing(row_tokens=64)}, name="packed")
+    assert packed.splits == plain.splits
+
+
 def test_a_template_that_writes_the_date_is_noticed(
     prepared: Prepared, options: dict[str, object], chatml: str
 ) -> None:
@@ -289,7 +330,6 @@ def test_the_vocabulary_is_as_large_as_the_largest_token_that_training_meets(
 @pytest.mark.parametrize(
     ("more", "what"),
     [
-        ({"packing": Packing(row_tokens=64)}, "packing is not built yet"),
         ({"train": Source(hub="org/name")}, "data sets on a hub are not read yet"),
         (
             {"template_arguments": {"enable_thinking": False}},
@@ -372,4 +412,4 @@ def test_the_manifest_is_plain_json_with_its_version(
     prepared: Prepared, options: dict[str, object]
 ) -> None:
     _, out = prepared(options)
-    assert json.loads((out / "manifest.json").read_text())["version"] == 1
+    assert json.loads((out / "manifest.json").read_text())["version"] == 2

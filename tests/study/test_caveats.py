@@ -71,3 +71,20 @@ def test_a_divergence_rule_that_can_never_fire_is_warned_of(load, manifest, prep
             " the first update. Set evaluation.every, or lower stop.diverged.evaluations."
         ),
     )
+
+
+@pytest.mark.parametrize(("micro_batch", "ranks"), [(2, 2), (1, 4), (4, 1)])
+def test_as_many_micro_batches_as_ranks_are_not_warned_of(warnings, micro_batch, ranks) -> None:
+    """A window holds 4 records."""
+    run = f"micro_batch: {micro_batch}, devices_per_trial: {ranks}"
+
+    assert warnings(("micro_batch: 2", run)) == ()
+
+
+def test_ranks_that_never_have_a_micro_batch_are_warned_of(warnings) -> None:
+    assert warnings(("micro_batch: 2", "micro_batch: 3, devices_per_trial: 4")) == (
+        (
+            "run.devices_per_trial: 4 is more than the 2 micro-batches of a window (4 records, 3 at"
+            " a time): the other 2 devices of each trial have nothing to do."
+        ),
+    )

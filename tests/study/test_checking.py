@@ -60,6 +60,15 @@ def test_the_plan_is_in_the_report(report, load, manifest, prepared) -> None:
     assert told.question == "Is the rate too high?"
 
 
+def test_packing_is_told_with_the_rule_that_makes_the_rows(report) -> None:
+    packed = report(("max_length: 512", "max_length: 512\n  packing: {row_tokens: 512}"))
+
+    assert "a row is closed when the next record does not fit" in packed.rounding_rule
+    assert packed.rounding_rule.startswith(report().rounding_rule)
+    assert [exposure.planned.rows for exposure in packed.exposures] == [1, 1]
+    assert "row" not in report().rounding_rule
+
+
 def test_splits_are_told_and_the_test_split_by_its_digest_only(report) -> None:
     splits = {split.name: split for split in report().splits}
 
@@ -74,3 +83,20 @@ def test_notices_and_keys_without_effect_are_passed_on(report) -> None:
 
     assert told.notices == ("The columns were read as prompt and answer.",)
     assert [key.key for key in told.not_yet_in_effect] == ["run.deadline"]
+
+
+def test_the_repeat_is_among_the_cells_and_told_what_it_is_for(report) -> None:
+    told = report(("tune: lora", "tune: lora\nselection: {noise_floor: true}"))
+
+    assert [cell.id for cell in told.cells][:3] == ["baseline/0", "baseline/0~repeat", "half/0"]
+    assert told.noise_floor == (
+        "baseline/0~repeat runs baseline/0 once more, in another slot where there is one. It "
+        "belongs to no arm: what the two differ by is the noise floor, and no smaller difference "
+        "is claimed."
+    )
+    assert told.resolution.comparisons == 2
+    assert told.not_yet_in_effect == ()
+
+
+def test_without_a_repeat_nothing_is_said_of_noise(report) -> None:
+    assert report().noise_floor is None

@@ -29,6 +29,45 @@ def test_a_budget_of_17_reads_nine_records_in_two_windows(load, train) -> None:
     assert exposure.epochs == 1
 
 
+def test_packed_records_are_counted_in_rows(load, train) -> None:
+    """Nine records, the last cut to four tokens; two of five fit in a row of 12, so five rows, the
+    last with four tokens: 44 of 60. Three rows to an update: the tail of two is a window."""
+    study = load(
+        ("max_length: 512", "max_length: 12\n  packing: {row_tokens: 12}"),
+        ("records_per_update: 4", "records_per_update: 3"),
+    ).study
+
+    exposure = plan_exposure(study, train, seed=0, budget_target_tokens=17)
+
+    planned = exposure.planned
+    assert (planned.rows, planned.records, planned.target_tokens) == (5, 9, 17)
+    assert (planned.windows, planned.last_window_target_tokens) == (2, 5)
+    assert (exposure.last_window_rows, exposure.last_window_records) == (2, 3)
+    assert exposure.row_fill == pytest.approx(44 / 60)
+
+
+def test_packing_leaves_records_and_tokens_as_they_are(load, train) -> None:
+    packed = load(("max_length: 512", "max_length: 512\n  packing: {row_tokens: 512}")).study
+
+    one, other = (
+        plan_exposure(study, train, seed=0, budget_target_tokens=17).planned
+        for study in (load().study, packed)
+    )
+
+    assert (one.rows, other.rows) == (None, 1)
+    assert one.record_digest == other.record_digest
+    assert (one.records, one.target_tokens) == (other.records, other.target_tokens)
+    assert one.input_tokens == other.input_tokens
+
+
+def test_a_record_that_fits_in_no_row_is_refused(load, train) -> None:
+    """Records of five tokens, rows of four."""
+    study = load(("max_length: 512", "max_length: 4\n  packing: {row_tokens: 4}")).study
+
+    with pytest.raises(PlanError, match=r"data\.packing\.row_tokens: 10 of 10 training records"):
+        plan_exposure(study, train, seed=0, budget_target_tokens=17)
+
+
 def test_two_epochs_are_one_stream(load, train) -> None:
     """40 targets are 20 records: five windows of four."""
     study = load(("max_length: 512", "max_length: 512\n  max_epochs: 2")).study
@@ -72,6 +111,23 @@ def test_the_warm_ups_share_of_five_windows(load, train, warmup, updates, share)
     exposure = plan_exposure(study, train, seed=0, budget_target_tokens=40)
 
     assert (exposure.counter, exposure.warmup, exposure.warmup_share) == ("updates", updates, share)
+
+
+@pytest.mark.parametrize(
+    ("warmup", "target_tokens", "share"),
+    [("{fraction: 0.3}", 6, 6 / 17), ("{target_tokens: 8}", 8, 8 / 17), ("{fraction: 0.0}", 0, 0)],
+)
+def test_a_warm_up_over_target_tokens_is_a_share_of_the_budget(
+    load, train, warmup, target_tokens, share
+) -> None:
+    """Three tenths of 17 are 5.1, rounded up to 6."""
+    schedule = f"{{kind: cosine, counter: target_tokens, warmup: {warmup}}}"
+    study = load(("{kind: cosine}", schedule)).study
+
+    exposure = plan_exposure(study, train, seed=0, budget_target_tokens=17)
+
+    found = (exposure.counter, exposure.warmup, exposure.warmup_share)
+    assert found == ("target_tokens", target_tokens, share)
 
 
 @pytest.mark.parametrize(("every", "evaluations"), [(5, 3), (8, 3), (17, 2), (20, 2)])

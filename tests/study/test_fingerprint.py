@@ -92,6 +92,7 @@ def test_the_order_of_keys_leaves_the_fingerprint(write_study, manifest, tmp_pat
         (LENGTH, f"{LENGTH}\n  overlong: cut", "data.overlong"),
         (LENGTH, f"{LENGTH}\n  duplicates: drop_from_train", "data.duplicates"),
         (LENGTH, f"{LENGTH}\n  max_epochs: 2", "data.max_epochs"),
+        (LENGTH, f"{LENGTH}\n  packing: {{row_tokens: 512}}", "data.packing.row_tokens"),
         (*RETENTION, "data.retention.format"),
         ("learning_rate: 0.25", "learning_rate: 0.24", "training.learning_rate"),
         (COSINE, "{kind: linear}", "training.schedule.kind"),
@@ -139,6 +140,7 @@ def test_the_order_of_keys_leaves_the_fingerprint(write_study, manifest, tmp_pat
             "selection.smallest_difference",
         ),
         (TUNE, "tune: lora\nselection: {retention_margin: 0.01}", "selection.retention_margin"),
+        (TUNE, "tune: lora\nselection: {noise_floor: true}", "selection.noise_floor"),
     ],
 )
 def test_each_studied_key_changes_the_fingerprint_and_is_named(protocol, old, new, key) -> None:

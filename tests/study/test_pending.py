@@ -16,22 +16,15 @@ def test_the_example_is_a_study_and_its_keys_without_effect_are_listed() -> None
     study_file = load_study(EXAMPLE)
 
     assert [(key.key, key.written) for key in study_file.not_yet] == [
-        ("model.quantization", "null"),
-        ("data.packing", "null"),
-        ("training.gradient_checkpointing", "false"),
-        ("training.tf32", "false"),
         ("selection.extensions", "0"),
         ("selection.target_loss", "worst_baseline"),
         ("selection.precision_tolerance", "0.01"),
-        ("selection.noise_floor", "false"),
-        ("run.devices_per_trial", "1"),
         ("run.trials_per_device", "1"),
         ("run.use_busy", "false"),
         ("run.quarantine_after", "3"),
         ("run.limits.device_memory", "null"),
         ("run.limits.disk", "null"),
         ("run.deadline", "null"),
-        ("run.checkpoint", "{every: 10m, keep: 2}"),
         ("run.trackers", "[]"),
     ]
 
@@ -39,27 +32,12 @@ def test_the_example_is_a_study_and_its_keys_without_effect_are_listed() -> None
 MODEL = "{path: models/tiny}"
 TUNE = "tune: lora"
 LENGTH = "max_length: 512"
-UPDATE = "records_per_update: 4"
 MICRO = "micro_batch: 2"
 
 
 @pytest.mark.parametrize(
     ("old", "new", "key", "capability"),
     [
-        (MODEL, "{path: models/tiny, quantization: nf4}", "model.quantization", "quantized base"),
-        (TUNE, "tune: lora\nlora: {dora: true}", "lora.dora", "DoRA"),
-        (TUNE, "tune: lora\nlora: {rslora: true}", "lora.rslora", "rank-stabilised scaling"),
-        (TUNE, "tune: lora\nlora: {rank_pattern: {q: 4}}", "lora.rank_pattern", "ranks by module"),
-        (TUNE, "tune: lora\nlora: {alpha_pattern: {q: 4}}", "lora.alpha_pattern", "scaling"),
-        (TUNE, "tune: lora\nlora: {modules_to_save: [head]}", "lora.modules_to_save", "modules"),
-        (LENGTH, "max_length: 512\n  packing: {row_tokens: 64}", "data.packing", "packing"),
-        (
-            UPDATE,
-            f"{UPDATE}\n  gradient_checkpointing: true",
-            "training.gradient_checkpointing",
-            "gradient checkpointing",
-        ),
-        (UPDATE, f"{UPDATE}\n  tf32: true", "training.tf32", "TF32"),
         (TUNE, "tune: lora\nselection: {extensions: 1}", "selection.extensions", "further arms"),
         (TUNE, "tune: lora\nselection: {target_loss: 1.5}", "selection.target_loss", "time to"),
         (
@@ -68,8 +46,6 @@ MICRO = "micro_batch: 2"
             "selection.precision_tolerance",
             "precision studies",
         ),
-        (TUNE, "tune: lora\nselection: {noise_floor: true}", "selection.noise_floor", "the repeat"),
-        (MICRO, "micro_batch: 2, devices_per_trial: 2", "run.devices_per_trial", "several devices"),
         (MICRO, "micro_batch: 2, trials_per_device: 2", "run.trials_per_device", "several trials"),
         (MICRO, "micro_batch: 2, use_busy: true", "run.use_busy", "looking at what others run"),
         (MICRO, "micro_batch: 2, quarantine_after: 2", "run.quarantine_after", "setting aside"),
@@ -81,7 +57,6 @@ MICRO = "micro_batch: 2"
         ),
         (MICRO, "micro_batch: 2, limits: {disk: 1GiB}", "run.limits.disk", "a limit on disk"),
         (MICRO, "micro_batch: 2, deadline: 2h", "run.deadline", "a deadline"),
-        (MICRO, "micro_batch: 2, checkpoint: {keep: 3}", "run.checkpoint", "checkpoints"),
         (MICRO, "micro_batch: 2, trackers: [{kind: mlflow}]", "run.trackers", "outside trackers"),
         ("key: training.learning_rate", "key: training.precision", "compare.key", "this factor"),
         (
@@ -89,12 +64,6 @@ MICRO = "micro_batch: 2"
             "values: {baseline: 0.25, double: 0.5}",
             "compare.values",
             "arms given as values",
-        ),
-        (
-            MODEL,
-            "{path: models/tiny, attention: flash_attention_2}",
-            "model.attention",
-            "flash attention",
         ),
         (
             "{path: data/train.jsonl}",
@@ -109,19 +78,6 @@ MICRO = "micro_batch: 2"
             "data/validation.parquet",
             "data.validation.path",
             "CSV and Parquet files",
-        ),
-        (
-            "{kind: cosine}",
-            "{kind: cosine, counter: target_tokens}",
-            "training.schedule.counter",
-            "a schedule over target tokens",
-        ),
-        (UPDATE, f"{UPDATE}\n  precision: float16", "training.precision", "float16"),
-        (
-            TUNE,
-            "tune: lora\nselection: {checkpoint: best_validation}",
-            "selection.checkpoint",
-            "best_validation",
         ),
         (MICRO, "micro_batch: auto", "run.micro_batch", "`auto`"),
         (MICRO, "micro_batch: 2, launcher: {kind: slurm}", "run.launcher.kind", "this launcher"),
@@ -153,14 +109,14 @@ def test_an_earlier_choice_as_the_baseline_is_not_built(write_study) -> None:
 
 
 def test_the_refusal_names_the_default(write_study) -> None:
-    file = write_study((MICRO, "micro_batch: 2, checkpoint: {keep: 3}"))
+    file = write_study((MICRO, "micro_batch: 2, quarantine_after: 5"))
 
     with pytest.raises(StudyFileError) as caught:
         load_study(file)
 
     assert str(caught.value) == (
-        "study.yaml:19: run.checkpoint: not yet in effect: checkpoints: a lost trial starts over"
-        " (got a mapping; expected {every: 10m, keep: 2}, the default). Leave the key out."
+        "study.yaml:19: run.quarantine_after: not yet in effect: setting aside a faulty device"
+        " (got 5; expected 3, the default). Leave the key out."
     )
 
 
@@ -177,10 +133,8 @@ def test_a_micro_batch_must_be_given(write_study) -> None:
 @pytest.mark.parametrize(
     ("old", "new"),
     [
-        (UPDATE, f"{UPDATE}\n  gradient_checkpointing: null"),
-        (LENGTH, "max_length: 512\n  packing: null"),
         (TUNE, "tune: lora\nselection:\n  extensions:"),
-        (MICRO, "micro_batch: 2, checkpoint: null, devices_per_trial: null"),
+        (MICRO, "micro_batch: 2, deadline: null, trials_per_device: null"),
     ],
 )
 def test_null_is_accepted_where_nothing_is_in_effect(load, old, new) -> None:

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from sweeper.errors import PlanError
-from sweeper.study.plan import make_plan, make_spec
+from sweeper.study.plan import Cell, make_plan, make_spec
 from sweeper.study.spec import TrialSpec
 
 
@@ -25,6 +25,44 @@ def test_cells_go_seed_by_seed_with_the_baseline_first(plan) -> None:
         "half/1",
         "double/1",
     ]
+
+
+NOISE_FLOOR = ("tune: lora", "tune: lora\nselection: {noise_floor: true}")
+
+
+def test_the_repeat_of_the_first_seed_s_baseline_comes_right_after_it(plan) -> None:
+    made = plan(NOISE_FLOOR)
+
+    assert [cell.id for cell in made.cells] == [
+        "baseline/0",
+        "baseline/0~repeat",
+        "half/0",
+        "double/0",
+        "baseline/1",
+        "half/1",
+        "double/1",
+    ]
+    assert [arm.name for arm in made.arms] == ["baseline", "half", "double"]
+
+
+def test_the_first_declared_seed_is_repeated_and_not_the_lowest(plan) -> None:
+    cells = plan(NOISE_FLOOR, ("seeds: [0, 1]", "seeds: [7, 3]")).cells
+
+    assert cells[1] == Cell(
+        id="baseline/7~repeat", arm="baseline~repeat", seed=7, value=0.25, repeats="baseline/7"
+    )
+
+
+def test_the_repeat_is_told_what_the_baseline_is_told_but_for_its_name(load, plan) -> None:
+    made = plan(NOISE_FLOOR)
+    first, repeat = (
+        make_spec(load(NOISE_FLOOR), made, cell, attempt=1, prepared=Path("/a"), threads=1)
+        for cell in made.cells[:2]
+    )
+
+    assert (repeat.cell, repeat.arm, repeat.seed) == ("baseline/0~repeat", "baseline", 0)
+    assert repeat.model_copy(update={"cell": "baseline/0"}) == first
+    assert repeat.settings() == first.settings()
 
 
 def test_a_cell_carries_its_rate(plan) -> None:
@@ -101,6 +139,17 @@ def test_a_spec_names_no_file_that_records_came_from(load, plan, prepared) -> No
 
     assert spec.prepared == str(prepared.resolve())
     assert ".jsonl" not in spec.to_json()
+
+
+def test_a_packed_study_tells_its_trials_how_long_a_row_is(load, plan, prepared) -> None:
+    packing = ("max_length: 512", "max_length: 512\n  packing: {row_tokens: 600}")
+    made = plan(packing)
+
+    spec = make_spec(load(packing), made, made.cells[0], attempt=1, prepared=prepared, threads=1)
+
+    assert spec.settings()["packing.row_tokens"] == "600"
+    plain = make_spec(load(), plan(), made.cells[0], attempt=1, prepared=prepared, threads=1)
+    assert plain.settings()["packing"] == "null"
 
 
 def test_full_tuning_has_no_adapter(load, manifest, prepared) -> None:

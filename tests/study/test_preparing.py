@@ -115,6 +115,22 @@ def test_changed_files_are_prepared_again_before_the_study_is_on_record(
     assert before.model_digest != after.model_digest
 
 
+def test_data_that_another_version_prepared_are_prepared_again(study, folder) -> None:
+    made = prepare(study(), folder)
+    older = made.model_copy(update={"version": made.version - 1})
+    folder.manifest.write_text(older.to_json())
+
+    assert prepare(study(), folder) == made
+
+
+def test_the_model_of_a_packed_study_is_looked_at_for_what_packing_needs(study, folder) -> None:
+    packing = ("max_length: 32", "max_length: 32\n  packing: {row_tokens: 64}")
+
+    prepare(study(packing), folder)
+
+    assert json.loads(folder.inspection.read_text())["is_packed"] is True
+
+
 def test_records_that_cannot_be_used_come_back_as_faults_and_leave_nothing(
     study, folder, tmp_path
 ) -> None:

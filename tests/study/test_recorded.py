@@ -88,6 +88,19 @@ def test_unchanged_files_leave_the_manifest_in_authority(study_file, folder) -> 
     assert prepare(study_file, folder) == Manifest.read(folder.prepared)
 
 
+def test_data_that_another_version_prepared_are_a_conflict_with_a_way_on(
+    study_file, folder
+) -> None:
+    made = Manifest.read(folder.prepared)
+    folder.manifest.write_text(made.model_copy(update={"version": 1}).to_json())
+
+    assert conflict(study_file, folder) == (
+        f"{folder.manifest}: the manifest has version 1, not 2. Go on with the version of sweeper"
+        " that the study was begun with, or start over: `sweeper run --replace` while no trial is"
+        " completed or stopped, `--as NEW-NAME` always."
+    )
+
+
 def test_other_options_are_left_to_the_fingerprint(study_file, folder, load) -> None:
     changed = load(("max_length: 512", "max_length: 256\n  test: {path: data/test.jsonl}"))
 

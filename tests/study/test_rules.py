@@ -146,6 +146,15 @@ UPDATE = "records_per_update: 4"
             ),
         ),
         (
+            "max_length: 512",
+            "max_length: 512\n  packing: {row_tokens: 511}",
+            (
+                "study.yaml:15: data.packing.row_tokens: a record may be longer than a packed row,"
+                " and is never split (got 511; expected at least 512, which is data.max_length)."
+                " Raise data.packing.row_tokens, or lower data.max_length."
+            ),
+        ),
+        (
             "tune: lora",
             "tune: full\nlora: {rank: 4}",
             (
@@ -176,6 +185,24 @@ UPDATE = "records_per_update: 4"
                 "study.yaml:9: model.dtype: full fine-tuning keeps its weights in float32"
                 " (got bfloat16; expected float32 or auto with `tune: full`)."
                 " `training.precision: bfloat16` computes in bfloat16 over float32 weights."
+            ),
+        ),
+        (
+            "model: {path: models/tiny}\ntune: lora",
+            "model: {path: models/tiny, quantization: nf4}\ntune: full",
+            (
+                "study.yaml:9: model.quantization: quantized weights cannot be trained, only an"
+                " adapter over them (got nf4; expected null with `tune: full`)."
+                " Leave it out, or write `tune: lora`."
+            ),
+        ),
+        (
+            "model: {path: models/tiny}",
+            "model: {path: models/tiny, dtype: float32, attention: flash_attention_2}",
+            (
+                "study.yaml:9: model.attention: flash attention computes in sixteen bits only"
+                " (got flash_attention_2; expected sdpa or eager with float32)."
+                " Choose sdpa, or `training.precision: bfloat16`."
             ),
         ),
         (
@@ -218,6 +245,8 @@ def test_a_bfloat16_base_does_not_go_with_float32_arithmetic(write_study) -> Non
         ("float32", "lora", "bfloat16"),
         ("float32", "full", "bfloat16"),
         ("auto", "full", "float32"),
+        ("float32", "lora", "float16"),
+        ("auto", "full", "float16"),
     ],
 )
 def test_other_precisions_go_together(load, dtype, tune, precision) -> None:
@@ -228,6 +257,14 @@ def test_other_precisions_go_together(load, dtype, tune, precision) -> None:
     ).study
 
     assert study.training.precision == precision
+
+
+def test_a_packed_row_may_be_as_long_as_a_record(load) -> None:
+    study_file = load(("max_length: 512", "max_length: 512\n  packing: {row_tokens: 512}"))
+
+    assert study_file.study.data.packing is not None
+    assert study_file.study.data.packing.row_tokens == 512
+    assert study_file.not_yet == ()
 
 
 @pytest.mark.parametrize("final", ["0", "0.0"])
@@ -244,19 +281,15 @@ def test_a_constant_schedule_may_repeat_the_default_floor(load, final) -> None:
             "{kind: cosine, warmup: {target_tokens: 5}}",
             [
                 (
-                    "study.yaml:17: training.schedule.warmup.target_tokens: not yet in effect:"
-                    " warm-up over target tokens (got 5; expected updates or fraction)."
+                    "study.yaml:17: training.schedule.warmup.target_tokens: the schedule"
+                    " counts updates"
+                    " (expected updates or fraction)."
                 )
             ],
         ),
         (
             "{kind: cosine, counter: target_tokens, warmup: {updates: 5}}",
             [
-                (
-                    "study.yaml:17: training.schedule.counter: not yet in effect: a"
-                    " schedule over target"
-                    " tokens (got target_tokens; expected updates)."
-                ),
                 (
                     "study.yaml:17: training.schedule.warmup.updates: the schedule"
                     " counts target_tokens"
@@ -312,3 +345,18 @@ def test_arms_given_as_values_follow_the_same_rules(write_study) -> None:
     )
     assert "compare.values.Other: not the name of an arm" in told
     assert "compare.values.Other: the same value as the arm `baseline` (got float32)." in told
+
+
+def test_settings_of_adapter_and_model_are_taken_as_written(load) -> None:
+    adapter = "dora: true, rank_pattern: {q_proj: 8}, modules_to_save: [lm_head]"
+    study = load(
+        ("{path: models/tiny}", "{path: models/tiny, quantization: nf4}"),
+        ("tune: lora", f"tune: lora\nlora: {{{adapter}}}"),
+        (UPDATE, f"{UPDATE}\n  gradient_checkpointing: true\n  tf32: true"),
+    ).study
+
+    assert study.model.quantization == "nf4"
+    assert study.lora is not None
+    assert (study.lora.dora, study.lora.rank_pattern) == (True, {"q_proj": 8})
+    assert study.lora.modules_to_save == ("lm_head",)
+    assert (study.training.gradient_checkpointing, study.training.tf32) == (True, True)

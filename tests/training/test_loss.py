@@ -13,8 +13,10 @@ from transformers import (
     GraniteForCausalLM,
 )
 
+from sweeper.training.adapter import adapt
 from sweeper.training.batch import make_batches
 from sweeper.training.loss import Objective, find_split, token_losses
+from sweeper.training.options import LoraOptions
 
 SMALL = {
     "vocab_size": 64,
@@ -137,3 +139,107 @@ def test_bfloat16_autocast_changes_the_loss_a_little_and_keeps_it_float64(build)
     rounded = Objective(model, "bfloat16")(one_batch(examples))
     assert rounded.dtype == torch.float64
     assert 0 < abs(rounded.item() / exact.item() - 1) < 2**-7
+
+
+def in_rows(build, records):
+    """Nine records as rows of four, three and two documents."""
+    return [build.packed(*records[:4]), build.packed(*records[4:7]), build.packed(*records[7:])]
+
+
+def packed_and_alone(build, attention):
+    """Loss sums and gradients of nine records, packed in two micro-batches and one by one."""
+    model = build.tiny_llama().double()
+    model.set_attn_implementation(attention)
+    records = build.random_examples(9)
+    objective = Objective(model, "float64")
+    alone = [next(make_batches([record], 1, 0)) for record in records]
+    packed = list(make_batches(in_rows(build, records), 2, 0))
+    targets = sum(batch.target_tokens for batch in alone)
+    assert len(packed) == 2
+    assert sum(batch.target_tokens for batch in packed) == targets
+    sums = [sum(objective(batch) for batch in batches) for batches in (packed, alone)]
+    return sums[0].item(), sums[1].item(), *[gradients(model, loss / targets) for loss in sums]
+
+
+@pytest.fixture
+def softmax_in_float64(monkeypatch):
+    """Takes out the one place where transformers' eager attention computes in float32 regardless:
+    it asks for its softmax in float32."""
+    softmax = torch.nn.functional.softmax
+    monkeypatch.setattr(
+        torch.nn.functional, "softmax", lambda scores, dim, dtype: softmax(scores, dim=dim)
+    )
+
+
+def test_the_gradient_of_a_packed_window_is_that_of_the_records_one_by_one(build):
+    """huggingface/trl #1230, #805: packed examples attended across their borders."""
+    packed_loss, alone_loss, packed, alone = packed_and_alone(build, "sdpa")
+    assert packed_loss == pytest.approx(alone_loss, rel=1e-12)
+    assert (packed - alone).abs().max() < 1e-10
+    assert alone.abs().max() > 1e-3
+
+
+def test_the_gradient_of_a_packed_window_is_the_same_with_eager_attention(
+    build, softmax_in_float64
+):
+    packed_loss, alone_loss, packed, alone = packed_and_alone(build, "eager")
+    assert packed_loss == pytest.approx(alone_loss, rel=1e-12)
+    assert (packed - alone).abs().max() < 1e-10
+
+
+def test_eager_attention_as_it_is_differs_by_the_rounding_of_its_float32_softmax(build):
+    packed_loss, alone_loss, packed, alone = packed_and_alone(build, "eager")
+    assert packed_loss == pytest.approx(alone_loss, rel=2**-24)
+    assert (packed - alone).abs().max() < 2**-24
+
+
+def test_the_gradient_of_an_adapter_is_the_same_packed(build):
+    model = adapt(build.tiny_llama().double(), LoraOptions(rank=2), seed=0).model.double()
+    torch.nn.init.normal_(next(p for name, p in model.named_parameters() if "lora_B" in name))
+    records = build.random_examples(9)
+    objective = Objective(model, "float64")
+    assert objective.split is not None
+    (packed,) = make_batches(in_rows(build, records), 3, 0)
+    expected = trained_gradients(model, objective(one_batch(records)))
+    difference = trained_gradients(model, objective(packed)) - expected
+    assert difference.abs().max() < 1e-10
+    assert expected.abs().max() > 1e-3
+
+
+def trained_gradients(model, loss):
+    model.zero_grad()
+    loss.backward()
+    return torch.cat([p.grad.flatten() for p in model.parameters() if p.requires_grad])
+
+
+def test_each_packed_target_costs_what_it_costs_alone_and_in_the_same_order(build):
+    objective = Objective(build.tiny_llama().double(), "float64")
+    records = build.random_examples(9)
+    (packed,) = make_batches(in_rows(build, records), 3, 0)
+    alone = [objective.token_losses(one_batch([record])) for record in records]
+    difference = objective.token_losses(packed) - torch.cat(alone)
+    assert difference.abs().max() < 1e-12
+
+
+def test_body_and_head_are_the_whole_model_for_packed_rows_too(build):
+    model = build.tiny_llama()
+    objective = Objective(model, "float32")
+    (packed,) = make_batches(in_rows(build, build.random_examples(9)), 3, 0)
+    with torch.no_grad():
+        whole = model(
+            input_ids=packed.token_ids_bt, position_ids=packed.positions_bt, use_cache=False
+        ).logits[packed.rows_n, packed.columns_n]
+        found = objective.logits(packed)
+    assert objective.split is not None
+    assert torch.equal(found, whole)
+
+
+@pytest.mark.parametrize("make", [granite, gpt2])
+def test_other_models_cost_the_same_packed(make, build):
+    """Granite is run whole; GPT-2 adds a vector for each absolute position."""
+    objective = Objective(make().double().eval(), "float64")
+    records = build.random_examples(9)
+    (packed,) = make_batches(in_rows(build, records), 3, 0)
+    assert objective(packed).item() == pytest.approx(
+        objective(one_batch(records)).item(), rel=1e-12
+    )
