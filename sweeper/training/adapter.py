@@ -1,30 +1,29 @@
 """Makes a model trainable: a LoRA adapter through peft, or all of its weights.
 
-peft is content when one of several target names matches, and looks past the others; here every name
-must match. What an adapter starts from is a function of the seed alone, whatever was drawn before.
+What an adapter starts from is a function of the seed and of the modules that it goes on, whatever
+was drawn before. A module that is trained whole starts as a copy of the base model's.
 """
 
 from __future__ import annotations
 
 import contextlib
-import re
 import warnings
-from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass
+from collections.abc import Iterator
+from dataclasses import dataclass, field
 
 import torch
 from peft import LoraConfig, LoraModel, get_peft_model
 from torch import nn
 from transformers import PreTrainedModel
 
-from sweeper.errors import Fault, ModelError, nearest
+from sweeper.errors import Fault, ModelError
 from sweeper.training.determinism import seeded
+from sweeper.training.misnamed import TARGETS
 from sweeper.training.options import LoraOptions
+from sweeper.training.targets import Choice, Matches, choose
 from sweeper.training.trainable import Trainable, name_some, trainable
-from sweeper.training.unbuilt import refuse_lora
 
-ALL_LINEAR = "all-linear"
-_WHERE = "lora.targets"
+_SHORT = (torch.bfloat16, torch.float16)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -34,11 +33,15 @@ class AdaptedModel:
     Attributes:
         model: The model; with an adapter, peft's wrapper around it.
         modules: Full names of the adapted modules in the model's order; empty for full tuning.
+        saved: Full names of the modules that are trained whole beside an adapter.
+        matched: Modules by the setting that means them, for instance `lora.targets: q_proj`.
         tensors: The trainable tensors, audited.
     """
 
     model: nn.Module
     modules: tuple[str, ...]
+    saved: tuple[str, ...] = ()
+    matched: Matches = field(default_factory=dict)
     tensors: Trainable
 
 
@@ -46,21 +49,28 @@ def adapt(model: PreTrainedModel, lora: LoraOptions, *, seed: int) -> AdaptedMod
     """Puts an adapter on the model (changing it) and freezes everything else.
 
     Raises:
-        ModelError: A target matches nothing or cannot carry an adapter, two trainable tensors
-            share storage, or a setting is not built yet. All unmatched names come at once.
+        ModelError: A name or pattern means nothing, a target cannot carry an adapter, or two
+            trainable tensors share storage. All unmatched names come at once.
     """
-    refuse_lora(lora)
-    check_targets(model, lora.targets)
+    choice = choose(model, lora)
     device = next(model.parameters()).device
     with seeded(seed, "adapter", _random_device(device)), _quiet_peft():
         try:
-            adapted = get_peft_model(model, _config(lora))
-        except ValueError as error:
+            adapted = get_peft_model(model, _config(lora, choice))
+        except (ValueError, TypeError) as error:
             raise ModelError(_refused_by_peft(lora, error)) from error
     tuner = adapted.base_model
     assert isinstance(tuner, LoraModel)
     names = tuple(tuner.targeted_module_names)
-    return AdaptedModel(model=adapted, modules=names, tensors=trainable(adapted))
+    _refuse_others(names, choice.adapted)
+    _widen(adapted)
+    return AdaptedModel(
+        model=adapted,
+        modules=names,
+        saved=choice.saved,
+        matched=choice.matched,
+        tensors=trainable(adapted),
+    )
 
 
 def unfreeze(model: nn.Module) -> AdaptedModel:
@@ -73,99 +83,47 @@ def unfreeze(model: nn.Module) -> AdaptedModel:
     return AdaptedModel(model=model, modules=(), tensors=trainable(model))
 
 
-def check_targets(model: nn.Module, targets: str | tuple[str, ...]) -> None:
-    """Refuses targets that match no module: each name of a list, or a pattern as a whole.
-
-    Raises:
-        ModelError: With one fault for each.
-    """
-    names = {name: module for name, module in model.named_modules() if name}
-    if targets == ALL_LINEAR:
-        return
-    if isinstance(targets, str):
-        faults = _pattern_faults(targets, names)
-    else:
-        faults = _name_faults(targets, names)
-    if faults:
-        raise ModelError(*faults)
-
-
-def _name_faults(targets: tuple[str, ...], modules: Mapping[str, nn.Module]) -> list[Fault]:
-    if not targets:
-        return [Fault(what="the list of targets is empty", where=_WHERE, expected="module names")]
-    unmatched = [t for t in targets if not any(_is_named(name, t) for name in modules)]
-    return [_unmatched_name(target, modules) for target in unmatched]
-
-
-def _is_named(module: str, target: str) -> bool:
-    """Tells whether a listed name means this module: its full name or the end of it, in whole."""
-    return module == target or module.endswith(f".{target}")
-
-
-def _unmatched_name(target: str, modules: Mapping[str, nn.Module]) -> Fault:
-    ends = _last_parts(name for name, module in modules.items() if _is_linear(module))
-    close = nearest(target, ends) if "." not in target else nearest(target, modules)
-    if re.escape(target).replace(r"\.", ".") != target and "-" not in target:
-        hint = "A list holds names; write a pattern as a string instead of a list."
-    else:
-        hint = f"Did you mean {close}?" if close else "Use names from the list."
-    return Fault(
-        what="the target matches no module of the model",
-        where=_WHERE,
-        got=target,
-        expected=f"one of {', '.join(ends)}",
-        hint=hint,
+def _config(lora: LoraOptions, choice: Choice) -> LoraConfig:
+    """Returns peft's settings; it changes lists and mappings in place, so that it gets copies."""
+    return LoraConfig(
+        task_type="CAUSAL_LM",
+        r=lora.rank,
+        lora_alpha=lora.alpha,  # type: ignore[arg-type]  # declared whole, but only divided
+        lora_dropout=lora.dropout,
+        target_modules=lora.targets if isinstance(lora.targets, str) else list(lora.targets),
+        use_dora=lora.dora,
+        use_rslora=lora.rslora,
+        rank_pattern=dict(lora.rank_pattern),
+        alpha_pattern=dict(lora.alpha_pattern),
+        modules_to_save=list(choice.saved) or None,
+        ensure_weight_tying=choice.ties,
+        bias="none",
     )
 
 
-def _pattern_faults(pattern: str, modules: Mapping[str, nn.Module]) -> list[Fault]:
-    try:
-        matched = [name for name in modules if re.fullmatch(pattern, name)]
-    except re.error as error:
-        return [
+def _widen(model: nn.Module) -> None:
+    """Turns what is trained into float32: peft does so with adapters, not with copied modules."""
+    for parameter in model.parameters():
+        if parameter.requires_grad and parameter.dtype in _SHORT:
+            parameter.data = parameter.data.float()
+
+
+def _refuse_others(found: tuple[str, ...], chosen: tuple[str, ...]) -> None:
+    differing = sorted(set(found) ^ set(chosen))
+    if differing:
+        raise ModelError(
             Fault(
-                what=f"the target pattern is no regular expression: {error}",
-                where=_WHERE,
-                got=pattern,
+                what="peft adapts other modules than the targets name",
+                where=TARGETS,
+                got=name_some(differing),
+                hint="Name the modules in a list.",
             )
-        ]
-    if matched:
-        return []
-    linear = [name for name, module in modules.items() if _is_linear(module)]
-    return [
-        Fault(
-            what="the target pattern matches no module of the model",
-            where=_WHERE,
-            got=pattern,
-            expected=f"a regular expression for whole names such as {name_some(linear[:2])}",
-            hint=f"Write {_suggest(pattern, linear)}.",
         )
-    ]
-
-
-def _suggest(pattern: str, linear: list[str]) -> str:
-    """Returns a list of names when the pattern is made of them, else a pattern that would match."""
-    ends = _last_parts(linear)
-    parts = re.findall(r"[a-z_0-9]+", pattern)
-    wanted = [part for part in parts if part in ends]
-    if wanted:
-        return rf"`.*\.({'|'.join(wanted)})`, or the list [{', '.join(wanted)}]"
-    return f"the names as a list, out of {', '.join(ends)}"
-
-
-def _last_parts(names: Iterable[str]) -> list[str]:
-    """Returns the last parts of dotted names, each once, in order."""
-    return list(dict.fromkeys(name.rpartition(".")[2] for name in names))
-
-
-def _is_linear(module: nn.Module) -> bool:
-    """Tells whether it is what targets usually mean; `Conv1D` is the linear layer of GPT-2."""
-    return isinstance(module, nn.Linear) or type(module).__name__ == "Conv1D"
 
 
 @contextlib.contextmanager
 def _quiet_peft() -> Iterator[None]:
-    """Keeps two warnings back that tell a user nothing.
+    """Keeps warnings back that tell a user nothing.
 
     peft reads a property that transformers has renamed, and says when it turns a setting of its own
     to what GPT-2's layers need.
@@ -176,23 +134,12 @@ def _quiet_peft() -> Iterator[None]:
         yield
 
 
-def _refused_by_peft(lora: LoraOptions, error: ValueError) -> Fault:
+def _refused_by_peft(lora: LoraOptions, error: Exception) -> Fault:
     return Fault(
         what=f"the adapter cannot be put on: {' '.join(str(error).split())}",
-        where=_WHERE,
+        where=TARGETS,
         got=str(lora.targets),
         hint="Name linear layers.",
-    )
-
-
-def _config(lora: LoraOptions) -> LoraConfig:
-    return LoraConfig(
-        task_type="CAUSAL_LM",
-        r=lora.rank,
-        lora_alpha=lora.alpha,  # type: ignore[arg-type]  # declared whole, but only divided
-        lora_dropout=lora.dropout,
-        target_modules=lora.targets if isinstance(lora.targets, str) else list(lora.targets),
-        bias="none",
     )
 
 

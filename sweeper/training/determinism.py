@@ -17,20 +17,29 @@ import torch
 _NUMPY_SEEDS = 2**32
 
 
-def make_deterministic(*, deterministic: bool, threads: int) -> None:
+def make_deterministic(*, deterministic: bool, threads: int, tf32: bool = False) -> None:
     """Sets torch's threads and, if asked, deterministic algorithms for the rest of the process.
+
+    TF32 is off unless asked for, in matrix products as well as in convolutions, where torch has it
+    on. Its older switches are used: torch 2.13 refuses to read them once the newer ones
+    (`fp32_precision`) say "tf32", and reads them itself, for instance when it compiles.
 
     On CUDA the environment must hold CUBLAS_WORKSPACE_CONFIG before the first use of cuBLAS;
     whoever starts the process sets it.
     """
+    torch.backends.cuda.matmul.allow_tf32 = tf32
+    torch.backends.cudnn.allow_tf32 = tf32
     torch.set_num_threads(threads)
     torch.use_deterministic_algorithms(deterministic)
     torch.backends.cudnn.benchmark = False
 
 
-def seed_everything(seed: int) -> None:
-    """Seeds Python, numpy and torch; called right before training it is what dropout draws from."""
-    own = stream_seed(seed, "training")
+def seed_everything(seed: int, *, rank: int = 0) -> None:
+    """Seeds Python, numpy and torch; called right before training it is what dropout draws from.
+
+    Ranks see different records, so each draws from a stream of its own.
+    """
+    own = stream_seed(seed, f"training of rank {rank}" if rank else "training")
     random.seed(own)
     np.random.seed(own % _NUMPY_SEEDS)  # noqa: NPY002  # libraries draw from the global stream
     torch.manual_seed(own)

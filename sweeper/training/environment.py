@@ -11,8 +11,10 @@ from pathlib import Path
 import torch
 from torch import nn
 
+from sweeper.training.capability import FLASH, installed
 from sweeper.training.options import TrainingOptions
 from sweeper.training.precision import base_dtype, resolve_precision
+from sweeper.training.quantization import quantization_of
 
 _LIBRARY_SWITCHES = ("CUBLAS_WORKSPACE_CONFIG", "MKL_CBWR", "ONEDNN_MAX_CPU_ISA")
 """Environment variables that choose other kernels, so other last bits."""
@@ -21,10 +23,16 @@ _LIBRARY_SWITCHES = ("CUBLAS_WORKSPACE_CONFIG", "MKL_CBWR", "ONEDNN_MAX_CPU_ISA"
 def describe_environment(
     model: nn.Module, training: TrainingOptions, *, micro_batch: int, ranks: int = 1
 ) -> Mapping[str, str]:
-    """Returns the fields for a loaded model; a field that does not apply is left out."""
+    """Returns the fields for a loaded model; a field that does not apply is left out.
+
+    Optimizers hold their moments in the dtype of the tensors that they move.
+    """
     device = next(model.parameters()).device
     config = getattr(model, "config", None)
     attention = getattr(config, "_attn_implementation", None)
+    quantization = quantization_of(model)
+    precision = resolve_precision(training.precision, model)
+    trained = _trained_in(model)
     fields: dict[str, str | None] = {
         "device": _device_name(device),
         "cpu": _cpu_name(),
@@ -39,9 +47,15 @@ def describe_environment(
         "ranks": str(ranks),
         "deterministic": _yes_no(torch.are_deterministic_algorithms_enabled()),
         "tf32": _yes_no(torch.backends.cuda.matmul.allow_tf32),
-        "dtype": str(base_dtype(model)).removeprefix("torch."),
-        "precision": resolve_precision(training.precision, model),
+        "dtype": _name(base_dtype(model)),
+        "quantization": quantization,
+        "bitsandbytes": quantization and installed("bitsandbytes"),
+        "trainable_dtype": trained,
+        "optimizer_dtype": trained,
+        "precision": precision,
+        "loss_scaling": _yes_no(precision == "float16"),
         "attention": attention,
+        "flash_attention": installed("flash-attn") if attention == FLASH else None,
     }
     fields |= {name.lower(): os.environ.get(name) for name in _LIBRARY_SWITCHES}
     return {name: text for name, text in fields.items() if text is not None}
@@ -57,6 +71,14 @@ def _cpu_name() -> str:
     lines = file.read_text(encoding="utf-8").splitlines() if file.is_file() else []
     names = [line.partition(":")[2].strip() for line in lines if line.startswith("model name")]
     return names[0] if names else platform.processor() or platform.machine()
+
+
+def _trained_in(model: nn.Module) -> str:
+    return ", ".join(sorted({_name(p.dtype) for p in model.parameters() if p.requires_grad}))
+
+
+def _name(dtype: torch.dtype) -> str:
+    return str(dtype).removeprefix("torch.")
 
 
 def _yes_no(flag: bool) -> str:

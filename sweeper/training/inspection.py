@@ -6,8 +6,10 @@ from torch import Tensor
 from transformers import PreTrainedModel
 
 from sweeper.training.adapter import adapt, unfreeze
+from sweeper.training.leak import refuse_unpackable
 from sweeper.training.model import sketch_model
 from sweeper.training.report import InspectionRequest, ModelReport
+from sweeper.training.targets import is_tied
 from sweeper.training.trainable import count
 
 
@@ -15,12 +17,15 @@ def inspect(request: InspectionRequest) -> ModelReport:
     """Returns the report on the model that the request names.
 
     Raises:
-        ModelError: The model is not usable, or a target matches nothing; all such names at once.
+        ModelError: The model is not usable, or not for packed records, or a target matches nothing;
+            all such names at once.
     """
     model = sketch_model(request.model)
+    if request.is_packed:
+        refuse_unpackable(model)
     parameters = sum(parameter.numel() for parameter in model.parameters())
     positions = _max_positions(model)
-    rows, tied = _embedding_rows(model), _is_tied(model)
+    rows, tied = _embedding_rows(model), is_tied(model)
     adapted = unfreeze(model) if request.lora is None else adapt(model, request.lora, seed=0)
     return ModelReport(
         parameters=parameters,
@@ -42,8 +47,3 @@ def _embedding_rows(model: PreTrainedModel) -> int:
     weight = model.get_input_embeddings().weight
     assert isinstance(weight, Tensor)
     return len(weight)
-
-
-def _is_tied(model: PreTrainedModel) -> bool:
-    head = model.get_output_embeddings()  # type: ignore[no-untyped-call]
-    return head is not None and head.weight is model.get_input_embeddings().weight

@@ -8,17 +8,19 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping
 from pathlib import Path
-from typing import cast
+from typing import Any, cast
 
 import torch
 from safetensors import SafetensorError
-from transformers import AutoConfig, AutoModelForCausalLM, PreTrainedModel
+from transformers import AutoConfig, AutoModelForCausalLM, PreTrainedConfig, PreTrainedModel
 
 from sweeper.errors import Fault, ModelError
+from sweeper.training.capability import FLASH, refuse_missing_device, refuse_missing_packages
+from sweeper.training.hub import refusal
 from sweeper.training.options import ModelOptions
 from sweeper.training.precision import supports_bfloat16
+from sweeper.training.quantization import quantization_arguments, refuse_quantized
 from sweeper.training.trainable import name_some
-from sweeper.training.unbuilt import refuse_model
 
 _WHERE = "model.path"
 _CONFIG = "config.json"
@@ -41,24 +43,33 @@ def load_model(options: ModelOptions, *, device: torch.device) -> PreTrainedMode
     `dtype: auto` is taken as for an adapter; `precision.settle` resolves it with all it depends on.
 
     Raises:
-        ModelError: It is missing, incomplete, gated, unreadable, or asks for what is not built yet.
+        ModelError: It is missing, incomplete, gated, unreadable, quantized already, or asks for
+            what this machine does not have.
     """
-    refuse_model(options)
+    refuse_missing_packages(options)
+    refuse_missing_device(options, device)
     check_folder(options)
+    _read_config(options)
+    dtype = _dtype(options, device)
     try:
         model, loading = cast(
-            "tuple[PreTrainedModel, Mapping[str, Collection[str]]]",
+            "tuple[PreTrainedModel, Mapping[str, Collection[Any]]]",
             AutoModelForCausalLM.from_pretrained(
                 options.path,
-                dtype=_dtype(options, device),
+                dtype=dtype,
+                attn_implementation=_attention(options),
                 output_loading_info=True,
+                ignore_mismatched_sizes=True,  # they are refused below, by name
                 **_arguments(options),
+                **quantization_arguments(options, dtype=dtype, device=device),
             ),
         )
     except _LOADING_ERRORS as error:
         raise ModelError(_unreadable(options, error)) from error
+    _refuse_other_shapes(options, loading)
     _refuse_missing(options, loading)
-    model.to(device)  # type: ignore[arg-type]  # the decorator hides the signature
+    if options.quantization is None:
+        model.to(device)  # type: ignore[arg-type]  # the decorator hides the signature
     return model
 
 
@@ -66,23 +77,33 @@ def sketch_model(options: ModelOptions) -> PreTrainedModel:
     """Returns the model on the meta device: its shape without a single weight.
 
     Raises:
-        ModelError: As for `load_model`, as far as it shows without reading weights.
+        ModelError: As for `load_model`, as far as it shows without weights and without a GPU.
     """
-    refuse_model(options)
+    refuse_missing_packages(options)
     check_folder(options)
-    arguments = _arguments(options)
-    attention = arguments.pop("attn_implementation")
-    trust = options.trust_remote_code
+    config = _read_config(options)
+    attention = None if options.attention == FLASH else _attention(options)
     try:
-        config = AutoConfig.from_pretrained(options.path, **arguments)
         with torch.device("meta"):
             model = AutoModelForCausalLM.from_config(  # type: ignore[no-untyped-call]
-                config, trust_remote_code=trust, attn_implementation=attention
+                config,
+                trust_remote_code=options.trust_remote_code,
+                attn_implementation=attention,
             )
     except _LOADING_ERRORS as error:
         raise ModelError(_unreadable(options, error)) from error
     assert isinstance(model, PreTrainedModel)
     return model
+
+
+def _read_config(options: ModelOptions) -> PreTrainedConfig:
+    try:
+        config = AutoConfig.from_pretrained(options.path, **_arguments(options))
+    except _LOADING_ERRORS as error:
+        raise ModelError(_unreadable(options, error)) from error
+    assert isinstance(config, PreTrainedConfig)
+    refuse_quantized(config, _WHERE)
+    return config
 
 
 def is_folder(path: str) -> bool:
@@ -124,14 +145,14 @@ def check_folder(options: ModelOptions) -> None:
 
 
 def _arguments(options: ModelOptions) -> dict[str, object]:
-    attention = None if options.attention == "auto" else options.attention
-    arguments: dict[str, object] = {
-        "trust_remote_code": options.trust_remote_code,
-        "attn_implementation": attention,
-    }
+    arguments: dict[str, object] = {"trust_remote_code": options.trust_remote_code}
     if not is_folder(options.path):
         arguments["revision"] = options.revision
     return arguments
+
+
+def _attention(options: ModelOptions) -> str | None:
+    return None if options.attention == "auto" else options.attention
 
 
 def _dtype(options: ModelOptions, device: torch.device) -> torch.dtype:
@@ -140,7 +161,24 @@ def _dtype(options: ModelOptions, device: torch.device) -> torch.dtype:
     return torch.bfloat16 if options.dtype == "bfloat16" else torch.float32
 
 
-def _refuse_missing(options: ModelOptions, loading: Mapping[str, Collection[str]]) -> None:
+def _refuse_other_shapes(options: ModelOptions, loading: Mapping[str, Collection[Any]]) -> None:
+    """Refuses weights that do not fit the configuration, for instance of a resized vocabulary."""
+    differing = [
+        f"{name} {list(found)} instead of {list(expected)}"
+        for name, found, expected in sorted(loading["mismatched_keys"])
+    ]
+    if differing:
+        raise ModelError(
+            Fault(
+                what="the checkpoint's weights have other shapes than its config.json says",
+                where=_WHERE,
+                got=f"{options.path} with {name_some(differing)}",
+                hint="After its vocabulary was resized, save the whole model: save_pretrained.",
+            )
+        )
+
+
+def _refuse_missing(options: ModelOptions, loading: Mapping[str, Collection[Any]]) -> None:
     missing = sorted(loading["missing_keys"])
     if missing:
         raise ModelError(
@@ -155,17 +193,18 @@ def _refuse_missing(options: ModelOptions, loading: Mapping[str, Collection[str]
 
 
 def _unreadable(options: ModelOptions, error: Exception) -> Fault:
-    """Words the failure: the library's message, shortened, and what usually helps."""
-    text = " ".join(str(error).split())
+    """Words the failure: what the hub refused, or the library's message, shortened."""
     if is_folder(options.path):
+        what = f"the model cannot be loaded: {_shortened(error)}"
         hint = "Check that the files are complete and of a causal language model."
-    elif "gated" in text or "401" in text or "403" in text:
-        hint = "Accept the model's terms on the hub and set HF_TOKEN."
-    else:
-        hint = "Check the id and the revision; offline, the model must be in the cache (HF_HOME)."
-    return Fault(
-        what=f"the model cannot be loaded: {type(error).__name__}: {text[:300]}",
-        where=_WHERE,
-        got=options.path if is_folder(options.path) else f"{options.path} at {options.revision}",
-        hint=hint,
+        return Fault(what=what, where=_WHERE, got=options.path, hint=hint)
+    what, hint = refusal(error) or (
+        f"the model cannot be loaded: {_shortened(error)}",
+        "Check the id and the revision.",
     )
+    got = f"{options.path} at {options.revision}"
+    return Fault(what=what, where=_WHERE, got=got, hint=hint)
+
+
+def _shortened(error: Exception) -> str:
+    return f"{type(error).__name__}: {' '.join(str(error).split())[:300]}"

@@ -3,14 +3,19 @@
 `dtype` is what the base weights are held in; `precision` is the autocast over them. Trainable
 tensors are always float32, so that small updates are not rounded away. float64 throughout serves
 reference tests. `auto` as dtype means bfloat16 where a GPU computes it in hardware and a frozen
-base leaves room for it (an adapter, not under precision float32), else float32; a CPU takes
+base leaves room for it (an adapter, under precision auto or bfloat16), else float32; a CPU takes
 float32, because most emulate bfloat16 slowly. `auto` as precision means the base weights' dtype.
+
+float16 is an autocast over float32 weights, with loss scaling, and never a dtype of weights: its
+smallest number is 2**-24, so small gradients and updates would be lost. Quantized weights are
+frozen, and count as weights of the dtype that they are turned back into.
 """
 
 from __future__ import annotations
 
 import contextlib
 from contextlib import AbstractContextManager
+from types import MappingProxyType
 from typing import Literal
 
 import torch
@@ -19,7 +24,7 @@ from torch import nn
 from sweeper.errors import Fault, ModelError
 from sweeper.training.options import ModelOptions, Precision, TrainingOptions
 
-ResolvedPrecision = Literal["float32", "bfloat16", "float64"]
+ResolvedPrecision = Literal["float32", "bfloat16", "float16", "float64"]
 ResolvedDtype = Literal["float32", "bfloat16"]
 
 _NAMES: tuple[tuple[torch.dtype, ResolvedPrecision], ...] = (
@@ -27,6 +32,12 @@ _NAMES: tuple[tuple[torch.dtype, ResolvedPrecision], ...] = (
     (torch.bfloat16, "bfloat16"),
     (torch.float64, "float64"),
 )
+"""The dtypes that weights may have, and the precision that `auto` makes of each."""
+
+_AUTOCAST = MappingProxyType({"bfloat16": torch.bfloat16, "float16": torch.float16})
+
+_TF32_CAPABILITY = (8, 0)
+"""The first compute capability with TF32: Ampere."""
 
 
 def settle(
@@ -46,6 +57,18 @@ def settle(
     if dtype == "bfloat16" and tune == "full":
         raise ModelError(_refusal("model.dtype", "bfloat16 weights with tune: full", "float32"))
     _check(torch.bfloat16 if dtype == "bfloat16" else torch.float32, precision)
+    faults = [
+        fault
+        for fault in (
+            _unquantizable(model, tune),
+            _unscaled(precision, device),
+            _without_tf32(training, device),
+            _unattended(model, precision),
+        )
+        if fault is not None
+    ]
+    if faults:
+        raise ModelError(*faults)
     return (
         model.model_copy(update={"dtype": dtype}),
         training.model_copy(update={"precision": precision}),
@@ -95,8 +118,8 @@ def supports_bfloat16(device: torch.device) -> bool:
 
 def autocast(precision: ResolvedPrecision, device: torch.device) -> AbstractContextManager[object]:
     """Returns the context that forward passes run in."""
-    if precision == "bfloat16":
-        return torch.autocast(device.type, dtype=torch.bfloat16)
+    if precision in _AUTOCAST:
+        return torch.autocast(device.type, dtype=_AUTOCAST[precision])
     return contextlib.nullcontext()
 
 
@@ -127,11 +150,60 @@ def _check(dtype: torch.dtype, precision: Precision) -> ResolvedPrecision:
             return "float32"
         case "float64" if dtype == torch.float64:
             return "float64"
-        case "float16":
-            raise ModelError(_refusal("training.precision", "float16", "float32 or bfloat16"))
+        case "float16" if dtype == torch.float32:
+            return "float16"
         case _:
             name = str(dtype).removeprefix("torch.")
             raise ModelError(_refusal("training.precision", f"{precision} over {name}", name))
+
+
+def _unquantizable(model: ModelOptions, tune: Literal["lora", "full"]) -> Fault | None:
+    if model.quantization is None or tune == "lora":
+        return None
+    return Fault(
+        what="quantized weights cannot be trained, only an adapter over them",
+        where="model.quantization",
+        got=f"{model.quantization} with tune: full",
+        expected="tune: lora",
+    )
+
+
+def _unscaled(precision: str, device: torch.device) -> Fault | None:
+    if precision != "float16" or device.type == "cuda":
+        return None
+    return Fault(
+        what="float16 is for GPUs: a CPU computes it through float32, slower and less exactly",
+        where="training.precision",
+        got=f"float16 on {device.type}",
+        expected="float32 or bfloat16",
+    )
+
+
+def _without_tf32(training: TrainingOptions, device: torch.device) -> Fault | None:
+    if not training.tf32 or _has_tf32(device):
+        return None
+    return Fault(
+        what="TF32 is asked for where there is none",
+        where="training.tf32",
+        got=f"true on {device.type}",
+        expected="an NVIDIA GPU of compute capability 8.0 or newer",
+        hint="Leave the key out.",
+    )
+
+
+def _has_tf32(device: torch.device) -> bool:
+    return device.type == "cuda" and torch.cuda.get_device_capability(device) >= _TF32_CAPABILITY
+
+
+def _unattended(model: ModelOptions, precision: str) -> Fault | None:
+    if model.attention != "flash_attention_2" or precision in _AUTOCAST:
+        return None
+    return Fault(
+        what="flash attention computes in sixteen bits only",
+        where="model.attention",
+        got=f"flash_attention_2 with precision {precision}",
+        expected="training.precision: bfloat16 or float16",
+    )
 
 
 def _refusal(where: str, got: str, expected: str) -> Fault:
@@ -140,5 +212,6 @@ def _refusal(where: str, got: str, expected: str) -> Fault:
         where=where,
         got=got,
         expected=expected,
-        hint="Trainable tensors are float32; bfloat16 is for frozen weights and for autocast.",
+        hint="Trainable tensors are float32; bfloat16 is for frozen weights and for autocast,"
+        " float16 for autocast over float32 weights.",
     )

@@ -15,11 +15,13 @@ class InspectionRequest(Options):
     Attributes:
         model: The base model; `path` is absolute, or a hub id.
         lora: The adapter; None when the whole model is tuned.
+        is_packed: Whether records are packed, which not every model keeps apart.
     """
 
     model: ModelOptions
     tune: Literal["lora", "full"]
     lora: LoraOptions | None
+    is_packed: bool = False
 
 
 class ModelReport(Options):

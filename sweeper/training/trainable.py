@@ -91,8 +91,10 @@ def gradient_norm(tensors: Trainable) -> Tensor:
 def clip_gradients(tensors: Trainable, norm: Tensor, clip_norm: float | None) -> bool:
     """Scales all gradients down if their global norm is above `clip_norm`; tells whether it was.
 
-    torch adds 1e-6 to the divisor, so the norm afterwards is a little below `clip_norm`.
+    torch adds 1e-6 to the divisor, so the norm afterwards is a little below `clip_norm`. The norm
+    has to be finite: one that overflowed would scale finite gradients to zero without a word.
     """
+    assert norm.isfinite(), "clipping by a norm that is not finite"
     if clip_norm is None or float(norm) <= clip_norm:
         return False
     nn.utils.clip_grads_with_norm_(tensors.values(), clip_norm, norm)

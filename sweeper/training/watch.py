@@ -17,8 +17,9 @@ What counts:
 
 from __future__ import annotations
 
+import dataclasses
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 from sweeper.records import Evaluation, Reason, Skip, Stop, Update
@@ -45,7 +46,7 @@ class _History:
     without_update: int = 0
     unmoved_updates: int = 0
     initial_validation_loss: float | None = None
-    validation_loss: float = math.nan
+    validation_loss: float | None = None
     evaluation_index: int = 0
     diverged_evaluations: int = 0
 
@@ -56,6 +57,16 @@ class Watch:
     def __init__(self, options: StopOptions) -> None:
         self._options = options
         self._history = _History()
+
+    def remembered(self) -> dict[str, str | int | float | None]:
+        """Returns what has been remembered so far, as plain values."""
+        return dataclasses.asdict(self._history)
+
+    def remember(self, remembered: Mapping[str, str | int | float | None]) -> None:
+        """Takes over what another watch has remembered."""
+        skip = remembered["skip"]
+        facts = {**remembered, "skip": None if skip is None else Skip(str(skip))}
+        self._history = _History(**facts)  # type: ignore[arg-type]  # `remembered` gave them
 
     def after_window(self, update: Update, *, moved: bool) -> Stop | None:
         """Returns the stop that a window brings about, if any.

@@ -35,6 +35,17 @@ def test_two_seeds_differ():
     assert not set(draw()) & set(first)
 
 
+def test_ranks_draw_differently_and_rank_0_as_if_it_were_alone():
+    drawn = []
+    for rank in (0, 1, 2):
+        seed_everything(7, rank=rank)
+        drawn.append(draw())
+    seed_everything(7)
+
+    assert drawn[0] == draw()
+    assert len({number for numbers in drawn for number in numbers}) == 9
+
+
 def test_what_a_seeded_body_draws_depends_on_seed_and_purpose_alone():
     def drawn(seed, purpose):
         torch.rand(3)
@@ -65,9 +76,11 @@ def test_the_seed_of_a_stream_is_the_first_eight_bytes_of_a_digest_halved():
 def torch_settings():
     """Puts back what a test changes for the whole process."""
     before = torch.are_deterministic_algorithms_enabled(), torch.get_num_threads()
+    switches = torch.backends.cuda.matmul.allow_tf32, torch.backends.cudnn.allow_tf32
     yield
     torch.use_deterministic_algorithms(before[0])
     torch.set_num_threads(before[1])
+    torch.backends.cuda.matmul.allow_tf32, torch.backends.cudnn.allow_tf32 = switches
 
 
 @pytest.mark.usefixtures("torch_settings")
@@ -76,6 +89,16 @@ def test_threads_and_deterministic_algorithms_are_set_as_asked(deterministic):
     make_deterministic(deterministic=deterministic, threads=2)
     assert torch.are_deterministic_algorithms_enabled() is deterministic
     assert torch.get_num_threads() == 2
+
+
+@pytest.mark.usefixtures("torch_settings")
+@pytest.mark.parametrize(("asked", "wanted"), [({}, False), ({"tf32": True}, True)])
+def test_tf32_is_off_in_products_and_convolutions_unless_asked_for(asked, wanted):
+    torch.backends.cuda.matmul.allow_tf32 = torch.backends.cudnn.allow_tf32 = not wanted
+    make_deterministic(deterministic=True, threads=1, **asked)
+    assert torch.backends.cuda.matmul.allow_tf32 is wanted
+    assert torch.backends.cudnn.allow_tf32 is wanted
+    assert torch.get_float32_matmul_precision() == ("high" if wanted else "highest")
 
 
 @pytest.mark.usefixtures("torch_settings")

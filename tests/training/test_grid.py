@@ -40,7 +40,13 @@ def test_the_last_index_is_the_number_of_spacings_in_the_budget_rounded_up(spaci
 
 def test_the_grid_comes_from_the_study_and_the_plan():
     options = EvaluationOptions(every=EvaluationGrid(target_tokens=50))
-    planned = Planned(windows=3, target_tokens=120, last_window_target_tokens=20)
+    planned = Planned(
+        windows=3,
+        records=12,
+        input_tokens=150,
+        target_tokens=120,
+        last_window_target_tokens=20,
+    )
     assert Grid.of(options, planned) == Grid(spacing=50, budget=120)
 
 

@@ -9,6 +9,7 @@ from transformers import GPT2Config, GPT2LMHeadModel
 from sweeper.records import Phase, Reason, Skip
 from sweeper.training.adapter import adapt
 from sweeper.training.determinism import seed_everything
+from sweeper.training.optimizer import set_rate
 from sweeper.training.options import (
     AdamWOptions,
     EvaluationGrid,
@@ -221,7 +222,7 @@ def test_every_window_reports_its_place_and_its_counts(build):
     assert (second.window, second.first_record, second.records) == (2, 2, 1)
     assert (first.target_tokens, first.input_tokens, first.padding_tokens) == (4, 8, 4)
     assert (second.target_tokens, second.input_tokens, second.padding_tokens) == (2, 4, 0)
-    assert [first.record_digest, second.record_digest] == [w.record_digest for w in windows]
+    assert [first.record_digest, second.record_digest] == [w.planned.record_digest for w in windows]
     assert first.seconds == 1.0
     assert first.peak_memory_bytes > 2**20
 
@@ -248,6 +249,37 @@ def test_a_schedule_may_go_by_target_tokens(build):
         options=build.training_options(1.0, schedule=schedule, optimizer=SGD),
     )
     assert [update.learning_rate for update in run.updates] == pytest.approx([0.5, 0.6])
+
+
+def test_target_tokens_of_a_skipped_window_do_not_move_the_schedule(build):
+    """Windows of 2, 2 and 6 targets, the second without a loss; warm-up of 4. Tried at 2 / 4 and at
+    4 / 4, and since that did not run, the third is tried at c = 8: (8 - 4) / (10 - 4 + 6) down."""
+    model = poisoned(build)
+    schedule = ScheduleOptions(
+        kind="linear", counter="target_tokens", warmup=Warmup(target_tokens=4)
+    )
+    examples = [build.costing(0, 0), build.costing(1, 1), build.costing(*[0] * 6)]
+    run = build.run(
+        model,
+        build.windows_of(examples, [1, 1, 1]),
+        stop=PATIENT,
+        options=build.training_options(1e-3, schedule=schedule, optimizer=SGD),
+    )
+    assert [update.target_tokens_applied for update in run.updates] == [2, 2, 8]
+    found = [update.learning_rate for update in run.updates]
+    assert found == pytest.approx([0.5e-3, 1e-3, 2e-3 / 3], rel=1e-12)
+
+
+def test_the_rate_on_record_is_read_back_from_the_optimizer(build, monkeypatch):
+    """What a group really holds is told, not what was meant: here some fault halves it."""
+
+    def halve(optimizer, rate):
+        return set_rate(optimizer, rate / 2)
+
+    monkeypatch.setattr("sweeper.training.loop.set_rate", halve)
+    windows = build.windows_of([build.costing(0)], [1])
+    (update,) = build.run(build.Bigram(torch.zeros(2, 2)), windows).updates
+    assert update.learning_rate == 0.05
 
 
 def test_a_model_that_cannot_be_taken_apart_is_told_of(build):

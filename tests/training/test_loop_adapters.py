@@ -90,9 +90,3 @@ def test_full_tuning_under_bfloat16_autocast_keeps_float32_weights(build):
 def test_full_tuning_of_bfloat16_weights_is_refused(build):
     with pytest.raises(ModelError, match="small updates would be lost"):
         build.run(build.tiny_llama().bfloat16(), build.windows_of([build.costing(0)], [1]))
-
-
-def test_what_is_not_built_is_refused(build):
-    options = build.training_options(gradient_checkpointing=True)
-    with pytest.raises(ModelError, match=r"training\.gradient_checkpointing"):
-        build.run(build.tiny_llama(), build.windows_of([build.costing(0)], [1]), options=options)

@@ -45,11 +45,16 @@ def test_a_trial_that_read_its_budget_is_completed(build):
 
 def test_reading_less_than_planned_is_a_failure_and_nothing_is_scored_for_it(build):
     windows = build.windows_of([build.costing(0)] * 2, [1, 1])
-    plan = Planned(windows=3, target_tokens=3, last_window_target_tokens=1)
+    plan = Planned(
+        windows=3, records=3, input_tokens=6, target_tokens=3, last_window_target_tokens=1
+    )
     held_out = [build.held_out([build.costing(0)])]
     run = build.run(build.Bigram(torch.zeros(2, 2)), windows, planned=plan, held_out=held_out)
     assert run.outcome.reason is Reason.BUDGET_MISMATCH
-    assert run.outcome.detail == "Read 2 target tokens in 2 windows; the plan says 3 in 3."
+    assert run.outcome.detail == (
+        "Read 2 target tokens in 2 windows; the plan says 3 in 3, so window 3 is the first that"
+        " differs."
+    )
     assert [evaluation.index for evaluation in run.evaluations] == [0]
 
 

@@ -87,6 +87,22 @@ def test_weights_that_are_missing_are_not_drawn_at_random(copy):
     assert fault.got == f"{copy} without lm_head.weight"
 
 
+def test_a_vocabulary_that_was_resized_in_the_weights_alone(copy):
+    tensors = load_file(copy / "model.safetensors")
+    tensors["model.embed_tokens.weight"] = torch.zeros(70, 32)
+    save_file(tensors, copy / "model.safetensors", metadata={"format": "pt"})
+    fault = fault_of(copy)
+    assert fault.what == "the checkpoint's weights have other shapes than its config.json says"
+    assert fault.got == f"{copy} with model.embed_tokens.weight [70, 32] instead of [64, 32]"
+
+
+def test_a_vocabulary_larger_than_the_tokenizers_is_fine(build, tmp_path):
+    """Many models fill up to a multiple of 64; the surplus rows are never read."""
+    build.tiny_llama(vocab_size=128).save_pretrained(tmp_path)
+    model = load_model(ModelOptions(path=str(tmp_path)), device=CPU)
+    assert len(model.get_input_embeddings().weight) == 128
+
+
 def test_an_architecture_that_nobody_knows(copy):
     config = json.loads((copy / "config.json").read_text())
     (copy / "config.json").write_text(json.dumps(config | {"model_type": "abacus"}))
@@ -97,7 +113,8 @@ def test_a_hub_model_that_is_not_in_the_cache_while_offline(monkeypatch, tmp_pat
     monkeypatch.setattr(huggingface_hub.constants, "HF_HUB_OFFLINE", True)
     fault = fault_of("nobody/no-such-model", revision="v1")
     assert fault.got == "nobody/no-such-model at v1"
-    assert "offline, the model must be in the cache (HF_HOME)" in fault.hint
+    assert fault.what == "the hub cannot be reached, and its cache does not have the whole model"
+    assert "set HF_HOME to a cache that has the model" in fault.hint
 
 
 @pytest.mark.parametrize(
@@ -121,6 +138,15 @@ def test_a_sketch_of_an_unknown_architecture_is_refused(copy):
         sketch_model(ModelOptions(path=str(copy)))
 
 
-def test_what_is_not_built_is_refused_before_anything_is_read():
-    with pytest.raises(ModelError, match=r"model\.quantization"):
-        load_model(ModelOptions(path="/nowhere", quantization="nf4"), device=CPU)
+@pytest.mark.parametrize("asked", [{"quantization": "nf4"}, {"attention": "flash_attention_2"}])
+def test_what_this_machine_cannot_do_is_refused_before_anything_is_read(asked):
+    with pytest.raises(ModelError) as caught:
+        load_model(ModelOptions(path="/nowhere", **asked), device=CPU)
+    (fault,) = caught.value.faults
+    assert fault.where in {"model.quantization", "model.attention"}
+
+
+@pytest.mark.parametrize("attention", ["auto", "sdpa", "eager"])
+def test_a_sketch_has_the_attention_asked_for(attention, checkpoint):
+    sketch = sketch_model(ModelOptions(path=str(checkpoint), attention=attention))
+    assert sketch.config._attn_implementation == {"auto": "sdpa"}.get(attention, attention)

@@ -89,6 +89,14 @@ def test_an_update_with_a_zero_gradient_still_decays_so_a_skipped_window_must_no
     assert step(adamw(x, weight_decay=0.1), x, (0.0,), 0.1) == pytest.approx([0.99], rel=1e-12)
 
 
+def test_a_weight_without_a_gradient_is_left_alone_decay_included():
+    x = weight(1.0)
+    optimizer = adamw(x, weight_decay=0.1)
+    set_rate(optimizer, 0.1)
+    optimizer.step()
+    assert x.item() == 1.0
+
+
 @pytest.mark.parametrize(
     "options",
     [AdamWOptions(kind="adamw", weight_decay=0.5), SgdOptions(kind="sgd", weight_decay=0.5)],

@@ -5,6 +5,8 @@ import json
 import os
 import shutil
 import signal
+import subprocess
+import sys
 import warnings
 
 import pytest
@@ -50,6 +52,57 @@ def test_an_adapter_loads_onto_its_base_and_gives_the_same_logits(
     assert torch.equal(loaded(TOKENS).logits, adapted(TOKENS).logits)
     plain = AutoModelForCausalLM.from_pretrained(checkpoint)
     assert not torch.equal(plain(TOKENS).logits, adapted(TOKENS).logits)
+
+
+VARIANTS = {
+    "whole head": {"modules_to_save": ("lm_head", "norm")},
+    "tied embeddings": {"modules_to_save": ("embed_tokens",)},
+    "dora": {"dora": True},
+    "patterns": {"rslora": True, "rank_pattern": {"q_proj": 2}, "alpha_pattern": {"v_proj": 3.0}},
+}
+LOADER = """
+import hashlib, json, pathlib, sys, warnings
+import torch
+from peft import PeftModel
+from transformers import AutoModelForCausalLM
+torch.set_num_threads(1)
+digests = {}
+for folder in pathlib.Path(sys.argv[1]).iterdir():
+    model = AutoModelForCausalLM.from_pretrained(folder / "base")
+    model = PeftModel.from_pretrained(model, folder / "adapter").eval()
+    logits = model(torch.arange(8)[None]).logits.detach()
+    digests[folder.name] = hashlib.sha256(logits.numpy().tobytes()).hexdigest()
+print(json.dumps(digests))
+"""
+
+
+@pytest.mark.slow
+def test_every_kind_of_adapter_gives_the_same_bits_in_a_fresh_process(build, tmp_path):
+    """Trained for one update each; the tied model's one tensor is saved and tied again."""
+    expected = {name: trained_and_saved(build, tmp_path / name) for name in VARIANTS}
+    child = subprocess.run(
+        [sys.executable, "-W", "ignore", "-c", LOADER, str(tmp_path)],
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    assert json.loads(child.stdout) == expected
+    assert len(set(expected.values())) == len(VARIANTS)
+
+
+def trained_and_saved(build, folder):
+    """Returns the digest of the logits after one update; saves base and adapter."""
+    build.tiny_llama(tie_word_embeddings=folder.name == "tied embeddings").save_pretrained(
+        folder / "base"
+    )
+    base = AutoModelForCausalLM.from_pretrained(folder / "base")
+    lora = LoraOptions(rank=4, targets=("q_proj", "v_proj"), **VARIANTS[folder.name])
+    model = adapt(base, lora, seed=0).model
+    windows = build.windows_of(build.random_examples(4), [4])
+    build.run(model, windows, options=build.training_options(0.1))
+    save(model, folder / "adapter", tokenizer=None)
+    logits = model.eval()(TOKENS).logits.detach()
+    return hashlib.sha256(logits.numpy().tobytes()).hexdigest()
 
 
 def test_a_model_loads_and_gives_the_same_logits(build, tmp_path):

@@ -9,7 +9,13 @@ from sweeper.training.schedule import count_of, rate, warmup_length
 
 
 def plan(windows=10, target_tokens=1000, last=100):
-    return Planned(windows=windows, target_tokens=target_tokens, last_window_target_tokens=last)
+    return Planned(
+        windows=windows,
+        records=4 * windows,
+        input_tokens=2 * target_tokens,
+        target_tokens=target_tokens,
+        last_window_target_tokens=last,
+    )
 
 
 def factors(options, counts, planned):

@@ -4,9 +4,11 @@ import math
 
 import pytest
 import torch
+from pydantic import ValidationError
 from torch import nn
 
 from sweeper.errors import ModelError
+from sweeper.training.options import ScheduleOptions, TrainingOptions
 from sweeper.training.trainable import (
     Motion,
     check_dtype,
@@ -76,6 +78,46 @@ def test_norms_at_the_edges(gradients, norm):
     assert gradient_norm(with_gradients(*gradients)).item() == pytest.approx(norm, nan_ok=True)
 
 
+def test_clipping_in_float32_ends_within_torchs_own_tolerance_of_the_threshold():
+    """2/5 of (3, 4), by a divisor that is 1e-6 larger: within 3e-7 of (1.2, 1.6)."""
+    tensors = with_gradients([3.0, 4.0], dtype=torch.float32)
+    clip_gradients(tensors, gradient_norm(tensors), 2.0)
+    assert gradients_of(tensors) == [pytest.approx([1.2, 1.6], rel=3e-7)]
+
+
+@pytest.mark.parametrize(("gradients", "norm"), [([[3.0, 4.0]], 5.0), ([[0.0, 0.0]], 0.0), ([], 0)])
+def test_a_threshold_that_is_never_reached_changes_nothing(gradients, norm):
+    tensors = with_gradients(*gradients)
+    found = gradient_norm(tensors)
+    assert found.item() == norm
+    assert not clip_gradients(tensors, found, math.inf)
+    assert gradients_of(tensors) == gradients
+
+
+@pytest.mark.parametrize(
+    ("gradient", "dtype"),
+    [
+        ([3e38, 3e38], torch.float32),
+        ([math.inf, 1.0], torch.float64),
+        ([math.nan, 1.0], torch.float64),
+    ],
+)
+def test_gradients_are_never_clipped_by_a_norm_that_is_not_finite(gradient, dtype):
+    """torch would make (0, 0) of the first, which is finite, and NaN of what was sound."""
+    tensors = with_gradients(gradient, dtype=dtype)
+    before = tensors["w0"].grad.clone()
+    with pytest.raises(AssertionError, match="not finite"):
+        clip_gradients(tensors, gradient_norm(tensors), 2.0)
+    assert torch.equal(tensors["w0"].grad.nan_to_num(), before.nan_to_num())
+
+
+@pytest.mark.parametrize("clip_norm", [0.0, -1.0, math.inf, math.nan])
+def test_a_threshold_is_a_number_above_zero_or_left_out(clip_norm):
+    schedule = ScheduleOptions(kind="constant")
+    with pytest.raises(ValidationError, match="clip_norm"):
+        TrainingOptions(schedule=schedule, records_per_update=1, clip_norm=clip_norm)
+
+
 def test_a_model_without_trainable_parameters_is_refused():
     model = nn.Linear(2, 2).requires_grad_(requires_grad=False)
     with pytest.raises(ModelError, match="no trainable parameter"):
@@ -104,8 +146,20 @@ def test_trainable_tensors_of_another_dtype_are_refused(dtype, precision):
         check_dtype({"w": nn.Parameter(torch.zeros(1, dtype=dtype))}, precision)
 
 
-def test_float32_is_what_is_trained_under_bfloat16():
-    check_dtype({"w": nn.Parameter(torch.zeros(1))}, "bfloat16")
+@pytest.mark.parametrize("precision", ["bfloat16", "float16"])
+def test_float32_is_what_is_trained_under_a_short_autocast(precision):
+    check_dtype({"w": nn.Parameter(torch.zeros(1))}, precision)
+
+
+@pytest.mark.parametrize(("change", "left"), [(-1e-3, 1.0), (-4e-3, 0.99609375), (2.0**-8, 1.0)])
+def test_a_small_update_of_a_bfloat16_weight_is_lost_so_none_is_trained(change, left):
+    """Below 1 its steps are 2**-8 = 0.00390625, above 1 twice that; ties go to the even one."""
+    weight = nn.Parameter(torch.ones(1, dtype=torch.bfloat16))
+    with torch.no_grad():
+        weight.add_(change)
+    assert weight.item() == left
+    with pytest.raises(ModelError, match="small updates would be lost"):
+        check_dtype({"w": weight}, "bfloat16")
 
 
 def test_the_digest_sees_every_bit_and_every_name():

@@ -176,6 +176,7 @@ def evaluated(loss, index, split="validation"):
     return Evaluation(
         split=split,
         index=index,
+        window=0,
         target_tokens_read=0,
         updates=0,
         loss=loss,
