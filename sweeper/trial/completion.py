@@ -12,9 +12,10 @@ from sweeper.training.trainable import Trainable, nonfinite
 class Witness:
     """Passes records on and remembers what a completion is measured by."""
 
-    def __init__(self, emit: Callable[[Record], None]) -> None:
+    def __init__(self, emit: Callable[[Record], None], *, target_tokens_read: int = 0) -> None:
         self._emit = emit
-        self.target_tokens_read = 0
+        self.target_tokens_read = target_tokens_read
+        """So far; of the attempts before it at first."""
         self.validation_loss: float | None = None
         """Of the last evaluation of the validation split, in nats per target token."""
 

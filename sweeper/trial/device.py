@@ -13,18 +13,20 @@ class DeviceMissing(Exception):
     """The slot has a GPU, but torch does not see exactly that one."""
 
 
-def given_device(environ: Mapping[str, str]) -> torch.device:
-    """Returns the one GPU that the slot names, or the CPU where it names none.
+def given_device(environ: Mapping[str, str], *, rank: int = 0, ranks: int = 1) -> torch.device:
+    """Returns the rank's own of the GPUs that the slot names, or the CPU where it names none.
 
     A GPU that is not there is never replaced by the CPU: the numbers would be others.
 
     Raises:
-        DeviceMissing: torch sees no GPU, or several.
+        DeviceMissing: torch sees another number of GPUs than there are ranks.
     """
     name = environ.get(VARIABLE, "")
     if not name:
         return torch.device("cpu")
     seen = torch.cuda.device_count() if torch.cuda.is_available() else 0
-    if seen != 1:
-        raise DeviceMissing(f"the slot has the device {name!r}, but torch sees {seen} GPUs")
-    return torch.device("cuda", 0)
+    if seen != ranks:
+        raise DeviceMissing(
+            f"the slot has the device {name!r} for {ranks} ranks, but torch sees {seen} GPUs"
+        )
+    return torch.device("cuda", rank)

@@ -25,6 +25,7 @@ _BY_NAME = types.MappingProxyType(
         "torch.OutOfMemoryError": Reason.DEVICE_MEMORY,
         "torch.AcceleratorError": Reason.DEVICE_ERROR,
         "sweeper.trial.device.DeviceMissing": Reason.DEVICE_ERROR,
+        "sweeper.training.process_group.LostTouch": Reason.DEVICE_ERROR,
     }
 )
 _BY_TEXT = (

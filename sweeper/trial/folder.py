@@ -43,6 +43,16 @@ class AttemptFolder:
         return self.path / "heartbeat.json"
 
     @property
+    def meeting(self) -> Path:
+        """Where the ranks of an attempt find each other; gone when the attempt has ended."""
+        return self.path / "meeting"
+
+    @property
     def adapter(self) -> Path:
         """The final adapter, or the final model of a full fine-tuning; appears whole."""
         return self.path / "adapter"
+
+    @property
+    def best(self) -> Path:
+        """Likewise, with the lowest validation loss, where the study keeps it."""
+        return self.path / "best"

@@ -2,7 +2,8 @@
 
 It reads `spec.json`, appends facts to `events.jsonl` and says the outcome last; see `ExitStatus`.
 Standard input is a pipe from its supervisor: when that closes, this process ends with all its
-children. Signal 15 asks for an orderly end.
+children. Signal 15 asks for an orderly end. An attempt of several ranks is carried out by that many
+processes below this one, see `rank_processes.py`.
 """
 
 from __future__ import annotations
@@ -15,13 +16,16 @@ from collections.abc import Callable
 from pathlib import Path
 
 from sweeper.errors import RunFolderError
-from sweeper.records import Outcome, Phase, PhaseBegun, Record
+from sweeper.records import Outcome, Phase, Record
 from sweeper.study.spec import TrialSpec
+from sweeper.training.phases import Phases
 from sweeper.trial.ending import exit_status_of, is_disk_full, outcome_of
 from sweeper.trial.events import EventLog
 from sweeper.trial.exit_status import ExitStatus
 from sweeper.trial.folder import AttemptFolder
 from sweeper.trial.interruption import Interruption, end_without_parent
+from sweeper.trial.logs import configure_logging
+from sweeper.trial.rank_processes import carry_out_by_ranks
 
 _log = logging.getLogger(__name__)
 
@@ -55,8 +59,10 @@ def run(folder: AttemptFolder, *, interrupted: Callable[[], bool]) -> ExitStatus
     """
     log = EventLog(folder.events)
     try:
-        log.emit(PhaseBegun(phase=Phase.LOADING))
-        outcome = _outcome(folder, log.emit, interrupted)
+        phases = Phases(log.emit, time.monotonic)
+        phases.begin(Phase.LOADING)
+        outcome = _outcome(folder, log.emit, phases, interrupted)
+        phases.begin(Phase.ENDING)
         log.emit(outcome)
     finally:
         log.close()
@@ -64,22 +70,30 @@ def run(folder: AttemptFolder, *, interrupted: Callable[[], bool]) -> ExitStatus
 
 
 def _outcome(
-    folder: AttemptFolder, emit: Callable[[Record], None], interrupted: Callable[[], bool]
+    folder: AttemptFolder,
+    emit: Callable[[Record], None],
+    phases: Phases,
+    interrupted: Callable[[], bool],
 ) -> Outcome:
     """Returns how the attempt ended, whatever happens: this is the process's boundary."""
     try:
         spec = TrialSpec.read(folder.spec)
-        _configure_logging(spec)
+        configure_logging(spec)
+        if spec.ranks > 1:
+            return carry_out_by_ranks(
+                spec, folder, emit=emit, interrupted=interrupted, phases=phases
+            )
         # After the watches are in place: importing torch takes many seconds.
         from sweeper.trial.attempt import carry_out  # noqa: PLC0415
 
-        return carry_out(spec, folder, emit=emit, interrupted=interrupted, clock=time.monotonic)
+        return carry_out(
+            spec,
+            folder,
+            emit=emit,
+            interrupted=interrupted,
+            clock=time.monotonic,
+            phases=phases,
+        )
     except Exception as error:  # noqa: BLE001 - recorded with its traceback
         _log.exception("the attempt failed")
         return outcome_of(error)
-
-
-def _configure_logging(spec: TrialSpec) -> None:
-    place = f"{spec.study} {spec.cell} attempt {spec.attempt}"
-    form = f"%(asctime)s {place} %(levelname)s %(name)s: %(message)s"
-    logging.basicConfig(stream=sys.stderr, level=logging.INFO, format=form)

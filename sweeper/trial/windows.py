@@ -6,7 +6,8 @@ Torch-free. Arrays are memory maps, so a window's tokens are read when the loop 
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterator
+import itertools
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 import numpy as np
@@ -15,8 +16,9 @@ from sweeper.data.holdout import held_out_subset
 from sweeper.data.manifest import Manifest
 from sweeper.data.prepared import PreparedSplit
 from sweeper.data.stream import Stream, StreamWindow, plan_stream, without_surplus
+from sweeper.study.exposure import planned_exposure
 from sweeper.study.spec import PlannedExposure, TrialSpec
-from sweeper.training.window import Example, HeldOutSet, Window
+from sweeper.training.window import Document, Example, HeldOutSet, PlannedWindow, Window
 
 TRAIN = "train"
 HELD_OUT = ("validation", "retention")
@@ -38,33 +40,37 @@ def stream_of(spec: TrialSpec, split: PreparedSplit) -> Stream:
         budget_target_tokens=spec.budget_target_tokens,
         records_per_update=spec.training.records_per_update,
         max_epochs=spec.planned.records,
+        row_tokens=None if spec.packing is None else spec.packing.row_tokens,
     )
 
 
 def difference(planned: PlannedExposure, stream: Stream) -> str | None:
     """Returns how the stream differs from the plan, as a sentence; None when it does not."""
-    actual = PlannedExposure(
-        records=stream.records,
-        target_tokens=stream.target_tokens,
-        input_tokens=stream.input_tokens,
-        windows=len(stream.windows),
-        last_window_target_tokens=stream.last_window_target_tokens,
-        record_digest=stream.record_digest,
-    )
-    was, found = planned.model_dump(), actual.model_dump()
+    was, found = planned.model_dump(), planned_exposure(stream).model_dump()
     parts = [f"{name} is {found[name]}, planned {was[name]}" for name in was]
     different = [part for name, part in zip(was, parts, strict=True) if was[name] != found[name]]
     return f"the prepared data do not give the plan: {'; '.join(different)}" if different else None
 
 
-def training_windows(split: PreparedSplit, stream: Stream) -> Iterator[Window]:
-    """Yields the windows in order, each with its tokens."""
-    for planned in stream.windows:
+def training_windows(
+    split: PreparedSplit, stream: Stream, *, after_window: int = 0
+) -> Iterator[Window]:
+    """Yields the windows in order, each with its tokens; those up to `after_window` are left out.
+
+    Where reading begins changes nothing about what comes: the stream is fixed as a whole.
+    """
+    is_packed = stream.row_tokens is not None
+    for planned in stream.windows[after_window:]:
         yield Window(
             index=planned.index,
             first_record=planned.first_record,
-            examples=_examples(split, planned),
-            record_digest=planned.record_digest,
+            examples=_rows(split, planned) if is_packed else _records(split, planned),
+            planned=PlannedWindow(
+                records=len(planned.records),
+                input_tokens=planned.input_tokens,
+                target_tokens=planned.target_tokens,
+                record_digest=planned.record_digest,
+            ),
         )
 
 
@@ -80,7 +86,22 @@ def held_out_sets(prepared: Path, *, max_records: int | None) -> tuple[HeldOutSe
     return tuple(_held_out_set(name, split, max_records) for name, split in splits)
 
 
-def _examples(split: PreparedSplit, planned: StreamWindow) -> list[Example]:
+def _rows(split: PreparedSplit, planned: StreamWindow) -> list[Example]:
+    records = iter(_records(split, planned))
+    return [_packed(list(itertools.islice(records, count))) for count in planned.rows]
+
+
+def _packed(records: Sequence[Example]) -> Example:
+    """Returns the records end to end as one row."""
+    return Example(
+        token_ids=np.concatenate([record.token_ids for record in records]),
+        supervised=np.concatenate([record.supervised for record in records]),
+        documents=tuple(document for record in records for document in record.documents),
+        is_packed=True,
+    )
+
+
+def _records(split: PreparedSplit, planned: StreamWindow) -> list[Example]:
     surplus = [0] * (len(planned.records) - 1) + [planned.surplus_masked]
     return [
         _example(split, record, surplus=masked)
@@ -90,7 +111,13 @@ def _examples(split: PreparedSplit, planned: StreamWindow) -> list[Example]:
 
 def _example(split: PreparedSplit, record: int, *, surplus: int = 0) -> Example:
     token_ids, supervised = without_surplus(*split.example(record), surplus)
-    return Example(token_ids=token_ids, supervised=supervised)
+    document = Document(
+        record=record,
+        digest=split.digests[record].tobytes().hex(),
+        group=split.groups[record].tobytes().hex(),
+        tokens=len(token_ids),
+    )
+    return Example(token_ids=token_ids, supervised=supervised, documents=(document,))
 
 
 def _held_out_set(name: str, split: PreparedSplit, max_records: int | None) -> HeldOutSet:

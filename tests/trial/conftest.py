@@ -13,9 +13,11 @@ from tokenizers.models import WordLevel
 from transformers import LlamaConfig, LlamaForCausalLM, PreTrainedTokenizerFast
 
 from sweeper.data.manifest import Manifest, SplitManifest
+from sweeper.data.options import Packing
 from sweeper.data.prepared import EncodedRecord, PreparedSplit, write_split
 from sweeper.data.stream import plan_stream
-from sweeper.study.spec import PlannedExposure, TrialSpec
+from sweeper.study.exposure import planned_exposure
+from sweeper.study.spec import TrialSpec
 from sweeper.training.options import (
     EvaluationGrid,
     EvaluationOptions,
@@ -37,22 +39,17 @@ class Bench:
     model: Path
     prepared: Path
 
-    def spec(self, *, budget: int = 200, **changes: object) -> TrialSpec:
-        """A LoRA trial that reads `budget` target tokens, four records per update."""
+    def spec(
+        self, *, budget: int = 200, packing: Packing | None = None, **changes: object
+    ) -> TrialSpec:
+        """A LoRA trial that reads `budget` target tokens, four records or rows per update."""
         stream = plan_stream(
             PreparedSplit.open(self.prepared, "train"),
             seed=3,
             budget_target_tokens=budget,
             records_per_update=4,
             max_epochs=budget,
-        )
-        planned = PlannedExposure(
-            records=stream.records,
-            target_tokens=stream.target_tokens,
-            input_tokens=stream.input_tokens,
-            windows=len(stream.windows),
-            last_window_target_tokens=stream.last_window_target_tokens,
-            record_digest=stream.record_digest,
+            row_tokens=None if packing is None else packing.row_tokens,
         )
         spec = TrialSpec(
             study="bench",
@@ -70,8 +67,9 @@ class Bench:
                 schedule=ScheduleOptions(kind="constant"),
                 records_per_update=4,
             ),
+            packing=packing,
             budget_target_tokens=budget,
-            planned=planned,
+            planned=planned_exposure(stream),
             evaluation=EvaluationOptions(every=EvaluationGrid(target_tokens=100)),
             stop=StopOptions(),
             micro_batch=2,

@@ -20,6 +20,7 @@ from sweeper.training.options import (
     ModelOptions,
     ScheduleOptions,
     TrainingOptions,
+    Warmup,
 )
 from sweeper.trial.exit_status import ExitStatus
 from sweeper.trial.main import run
@@ -71,6 +72,7 @@ def test_the_history_tells_the_phases_and_the_start_in_order(bench, carry_out):
         Phase.EVALUATING,
         Phase.TRAINING,
         Phase.SAVING,
+        Phase.ENDING,
     ]
     started = records[1]
     assert isinstance(started, Started)
@@ -104,6 +106,25 @@ def test_an_attempt_asked_to_end_is_preempted_and_saves_nothing(bench, carry_out
     assert status is ExitStatus.ORDERLY
     assert records[-1].reason is Reason.PREEMPTED
     assert not folder.adapter.exists()
+
+
+def test_a_schedule_over_target_tokens_goes_by_those_applied(bench, carry_out):
+    """Warm-up of 50 of 200: c / 50, then (200 + n - c) / (200 + n - 50), n those of the last."""
+    by_tokens = ScheduleOptions(
+        kind="linear", counter="target_tokens", warmup=Warmup(target_tokens=50)
+    )
+    training = TrainingOptions(learning_rate=0.01, schedule=by_tokens, records_per_update=4)
+    spec = bench.spec(budget=200, training=training)
+
+    _, records, _ = carry_out(spec)
+
+    updates = of_kind(Update, records)
+    applied = [update.target_tokens_applied for update in updates]
+    end = 200 + spec.planned.last_window_target_tokens
+    assert [update.learning_rate for update in updates] == pytest.approx(
+        [0.01 * min(c / 50, (end - c) / (end - 50)) for c in applied], rel=1e-12
+    )
+    assert applied[-1] == 200
 
 
 def test_data_that_do_not_give_the_plan_are_a_budget_mismatch(bench, carry_out):

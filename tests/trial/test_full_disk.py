@@ -8,7 +8,9 @@ import sys
 
 import pytest
 
-from sweeper.records import Reason, decode
+from sweeper.records import CheckpointMade, Reason, decode
+from sweeper.study.run_options import CheckpointEvery, CheckpointOptions
+from sweeper.training.checkpoint import read_checkpoint
 from sweeper.trial.folder import AttemptFolder
 from sweeper.trial.main import run
 
@@ -26,17 +28,21 @@ def small_disk(tmp_path):
     if made.returncode != 0:
         pytest.skip(f"no file system may be mounted here: {made.stderr.strip()}")
     yield place
-    subprocess.run([shutil.which("umount") or "umount", str(place)], check=True)
+    subprocess.run([shutil.which("umount") or "umount", "-l", str(place)], check=True)
 
 
 @pytest.fixture
 def crowded(small_disk, bench):
-    """Makes an attempt's folder on the small disk that leaves so many bytes free."""
+    """Makes an attempt's folder on the small disk that leaves so many bytes free.
 
-    def make(*, free_bytes):
+    A file takes up whole pages of 4 KiB. What the attempt reports takes three, and the losses of
+    records take one for each of two splits at the start, and two more at the end.
+    """
+
+    def make(*, free_bytes, **changes):
         folder = AttemptFolder(small_disk / "attempt")
         folder.path.mkdir()
-        folder.spec.write_text(bench.spec(budget=60).to_json(), encoding="utf-8")
+        folder.spec.write_text(bench.spec(budget=60, **changes).to_json(), encoding="utf-8")
         filler = small_disk / "filler"
         filler.write_bytes(b"x" * (shutil.disk_usage(small_disk).free - free_bytes))
         return folder
@@ -57,11 +63,31 @@ def test_without_room_for_a_single_fact_the_exit_status_says_so(crowded):
 
 @pytest.mark.usefixtures("restored_torch")
 def test_weights_that_do_not_fit_end_the_attempt_as_disk_and_leave_nothing_half(crowded):
-    folder = crowded(free_bytes=16 * KIBIBYTE)
+    """The adapter would take seven pages more."""
+    folder = crowded(free_bytes=32 * KIBIBYTE)
 
     run(folder, interrupted=lambda: False)
 
     outcome = decode(folder.events.read_text("utf-8").splitlines()[-1]).record
+    names = sorted(path.name for path in folder.path.iterdir())
     assert outcome.reason is Reason.DISK
     assert "No space left on device" in outcome.detail
-    assert sorted(path.name for path in folder.path.iterdir()) == ["events.jsonl", "spec.json"]
+    assert names == ["evaluations", "events.jsonl", "spec.json"]
+
+
+@pytest.mark.usefixtures("restored_torch")
+def test_a_checkpoint_that_does_not_fit_ends_the_attempt_as_disk_and_leaves_those_before(crowded):
+    """A checkpoint takes 13 pages, six of them for random states: the third has no room, and the
+    first would be removed only when the third is there."""
+    every_window = CheckpointOptions(every=CheckpointEvery(windows=1), keep=2)
+    folder = crowded(free_bytes=148 * KIBIBYTE, checkpoint=every_window)
+
+    run(folder, interrupted=lambda: False)
+
+    records = [decode(line).record for line in folder.events.read_text("utf-8").splitlines()]
+    made = [record for record in records if isinstance(record, CheckpointMade)]
+    windows = [read_checkpoint(folder.path / checkpoint.path).window for checkpoint in made]
+    names = sorted(path.name for path in (folder.path / "checkpoints").iterdir())
+    assert records[-1].reason is Reason.DISK
+    assert windows == [1, 2]
+    assert names == ["00000001", "00000002"]

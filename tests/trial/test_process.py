@@ -12,6 +12,7 @@ from peft import PeftModel
 from transformers import AutoModelForCausalLM, AutoTokenizer
 
 from sweeper.records import Evaluation, Outcome, Reason, Update, decode
+from sweeper.training.checkpoint import checkpoint_folders, read_checkpoint
 
 pytestmark = pytest.mark.slow
 
@@ -79,7 +80,9 @@ def test_two_runs_of_one_spec_agree_in_every_bit_and_leave_an_adapter_that_loads
     assert len(AutoTokenizer.from_pretrained(one.adapter)) == 64
 
 
-def test_signal_15_ends_a_training_trial_as_preempted(bench, start):
+def test_signal_15_ends_a_training_trial_as_preempted_with_a_checkpoint_of_its_last_window(
+    bench, start
+):
     trial, folder = start(bench.spec(budget=100_000))
     until_it_trains(folder)
 
@@ -90,6 +93,9 @@ def test_signal_15_ends_a_training_trial_as_preempted(bench, start):
     assert isinstance(outcome, Outcome)
     assert outcome.reason is Reason.PREEMPTED
     assert not folder.adapter.exists()
+    last = [record for record in records_of(folder) if isinstance(record, Update)][-1].window
+    (checkpoint,) = checkpoint_folders(folder.path / "checkpoints")
+    assert read_checkpoint(checkpoint).window == last
 
 
 def test_both_watches_are_in_place_while_the_libraries_are_still_being_loaded(bench, start):
