@@ -114,15 +114,29 @@ def _exposure(each: ExposurePlan) -> dict[str, object]:
         "target tokens": planned.target_tokens,
         "input tokens": planned.input_tokens,
         "records": planned.records,
+        **_rows(each),
         "epochs": each.epochs,
         "windows": planned.windows,
         "targets per update": f"{each.fewest_target_tokens} to {each.most_target_tokens}",
         "mean of them": f"{each.mean_target_tokens:.1f}",
-        "last window": f"{each.last_window_records} records",
+        "last window": _last_window(each),
         "warm-up": _warmup(each),
         "warm-up's share": f"{each.warmup_share:.1%}",
         "evaluations": each.evaluations,
     }
+
+
+def _rows(each: ExposurePlan) -> dict[str, object]:
+    """Returns what packing does; nothing without it."""
+    if each.row_fill is None:
+        return {}
+    return {"packed rows": each.planned.rows, "rows are full to": f"{each.row_fill:.1%}"}
+
+
+def _last_window(each: ExposurePlan) -> str:
+    if each.last_window_rows is None:
+        return f"{each.last_window_records} records"
+    return f"{each.last_window_rows} rows"
 
 
 def _warmup(each: ExposurePlan) -> str:
@@ -143,6 +157,7 @@ def _texts(report: CheckReport) -> Iterator[tuple[str, Sequence[str]]]:
     off = ", ".join(each.key for each in report.settings if each.value is None)
     cells = ", ".join(cell.id for cell in report.cells)
     yield f"Cells, in the order they start ({len(report.cells)})", (cells,)
+    yield "Noise floor", () if report.noise_floor is None else (report.noise_floor,)
     yield "How the budget is met", (report.rounding_rule,)
     yield "Model", () if report.model is None else tuple(_model(report.model))
     yield "Off (null)", (off,)

@@ -111,6 +111,8 @@ def _findings(found: Comparison) -> Iterator[tuple[str, Sequence[str]]]:
     notes = [*found.baseline_notes, *(note for arm in found.arms for note in arm.notes)]
     if notes:
         yield "Notes", notes
+    if found.noise_floor is not None:
+        yield "Noise floor", [found.noise_floor.sentence]
     yield "Retention", list(dict.fromkeys(arm.retention.sentence for arm in found.arms))
     if found.boundary is not None:
         yield "Range", [found.boundary.sentence]

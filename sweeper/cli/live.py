@@ -21,7 +21,7 @@ from sweeper.report.columns import NATS
 from sweeper.sweep.observer import Observer, Progress
 from sweeper.sweep.stop_request import StopRequest
 
-STOPPING = "Ending the running trials in order. Ctrl-C again kills them."
+STOPPING = "The running trials save a checkpoint and end. Ctrl-C again kills them."
 BAR_WIDTH = 20
 """Characters of a progress bar where the terminal has room for it."""
 

@@ -12,9 +12,11 @@ import typer
 
 from sweeper.cli.check import check
 from sweeper.cli.compare import compare
+from sweeper.cli.diagnose import diagnose
 from sweeper.cli.exit_status import ExitStatus
 from sweeper.cli.init import init
 from sweeper.cli.output import never_fail_on_characters, tell, write
+from sweeper.cli.replay import replay
 from sweeper.cli.run import run
 from sweeper.cli.show import show
 from sweeper.cli.status import status
@@ -44,6 +46,18 @@ _COMMANDS: tuple[tuple[Callable[..., None], tuple[str, ...]], ...] = (
         ),
     ),
     (show, ("sweeper show study.yaml double/2",)),
+    (
+        diagnose,
+        ("sweeper diagnose study.yaml double/2", "sweeper diagnose study.yaml double/2 --json"),
+    ),
+    (
+        replay,
+        (
+            "sweeper replay study.yaml double/2",
+            "sweeper replay study.yaml double/2 --set training.learning_rate=1e-4",
+            "sweeper replay study.yaml double/2 --windows 50 --without-record 1234",
+        ),
+    ),
     (compare, ("sweeper compare study.yaml", "sweeper compare study.yaml --json")),
 )
 """Every command with examples of it, in the order in which somebody needs them."""

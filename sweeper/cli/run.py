@@ -32,15 +32,22 @@ def run(
             help="Discard the recorded study first; refused once a trial completed or was stopped.",
         ),
     ] = False,
+    resume_elsewhere: Annotated[
+        bool,
+        typer.Option(
+            "--resume-elsewhere",
+            help="Go on with another kind of device or number of devices per trial; it is marked.",
+        ),
+    ] = False,
     dry_run: Annotated[
         bool, typer.Option("--dry-run", help="Print what would run, as `check` does; run nothing.")
     ] = False,
 ) -> None:
     """Run what is left of a study.
 
-    The same command goes on where it was interrupted. Ctrl-C lets running trials end in order,
-    a second one kills them. Exit status: 0 done, 3 ended without meeting its own criteria, 130
-    interrupted.
+    The same command goes on where it was interrupted, each trial from its latest checkpoint. Ctrl-C
+    lets running trials save a checkpoint and end, a second one kills them. Exit status: 0 done,
+    3 ended without meeting its own criteria, 130 interrupted.
     """
     if dry_run:
         check(study)
@@ -52,7 +59,7 @@ def run(
             study_file,
             observer=observer,
             stop=stop,
-            choices=RunChoices(as_name=as_name, replace=replace),
+            choices=RunChoices(as_name=as_name, replace=replace, resume_elsewhere=resume_elsewhere),
         )
     print_end(end)
     goes_on = end.status is RunStatus.INTERRUPTED

@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from pathlib import Path
 from typing import Annotated
 
 import typer
 
 from sweeper.cli.arguments import AsJson, Study
-from sweeper.cli.layout import cell, columns_of, print_columns, print_facts
+from sweeper.cli.layout import cell, columns_from, columns_of, print_columns, print_facts
 from sweeper.cli.output import name_next, print_json, write
-from sweeper.report.columns import ATTEMPTS, Table
+from sweeper.records import Ledger
+from sweeper.report.columns import ATTEMPTS, SECONDS, Table
 from sweeper.report.history import History, history
 from sweeper.trial.folder import AttemptFolder
 
@@ -30,7 +30,10 @@ _ATTEMPT_FACTS = (
     "peak_memory_bytes",
     "trainable_parameters",
     "adapter_path",
+    "best_path",
+    "evidence_path",
 )
+_PHASES = ("loading", "training", "evaluating", "checkpointing", "saving")
 _EVALUATION_COLUMNS = (
     "split",
     "grid_index",
@@ -79,10 +82,11 @@ def _print(found: History) -> None:
     for attempt in found.attempts:
         end = "running" if attempt["outcome"] is None else _ending(attempt)
         write(f"\nAttempt {attempt['attempt']} on {attempt['slot']}: {end}", style="bold")
-        print_facts(_attempt_facts(attempt, found.folder))
+        print_facts(_attempt_facts(attempt, found))
         for note in found.notes:
             if note.attempt == attempt["attempt"]:
                 print_facts({"note": note.text})
+    _print_ledger(found.ledger)
     last = Table(rows=found.updates.rows[-LAST_WINDOWS:], columns=found.updates.columns)
     _print_part("Evaluations", found.evaluations.only(_EVALUATION_COLUMNS))
     _print_part(f"Last {LAST_WINDOWS} windows", last.only(_WINDOW_COLUMNS))
@@ -106,17 +110,59 @@ def _known(table: Table, *, without: frozenset[str] = frozenset()) -> dict[str, 
     }
 
 
-def _attempt_facts(attempt: Mapping[str, object], run_folder: Path) -> dict[str, str]:
+def _attempt_facts(attempt: Mapping[str, object], found: History) -> dict[str, str]:
     """Returns where it was, what it cost, what it ran on, and the evidence of its end."""
-    folder = AttemptFolder(run_folder / str(attempt["folder"]))
+    folder = AttemptFolder(found.folder / str(attempt["folder"]))
     table = Table(rows=[attempt], columns=ATTEMPTS).only(_ATTEMPT_FACTS)
-    facts = {"folder": str(folder.path), "log": str(folder.stderr)} | _known(table)
+    facts = {"folder": str(folder.path), "log": str(folder.stderr)} | _beginning(attempt)
+    facts |= _known(table) | _checkpoints(attempt, found) | _seconds(attempt)
     environment, evidence = _mapping(attempt["environment"]), _mapping(attempt["evidence"])
     if environment:
         facts["environment"] = ", ".join(f"{key} {entry}" for key, entry in environment.items())
     return facts | {
         name: str(fact).rstrip() for name, fact in evidence.items() if name not in facts
     }
+
+
+def _beginning(attempt: Mapping[str, object]) -> dict[str, str]:
+    """Returns which window it began after, once that is known, and what had changed by then."""
+    window, changed = attempt["resumed_after_window"], attempt["resume_differences"]
+    if window is None:
+        return {}
+    if attempt["resumed_from_attempt"] is None:
+        return {"began": "with the first window"}
+    facts = {"began": f"after window {window} of attempt {attempt['resumed_from_attempt']}"}
+    if isinstance(changed, list) and changed:
+        facts["changed since"] = "; ".join(map(str, changed))
+    return facts
+
+
+def _checkpoints(attempt: Mapping[str, object], found: History) -> dict[str, str]:
+    made = [each for each in found.checkpoints if each.attempt == attempt["attempt"]]
+    if not made:
+        return {}
+    newest = found.folder / made[-1].path
+    return {"checkpoints": f"{len(made)}, the newest after window {made[-1].window}: {newest}"}
+
+
+def _seconds(attempt: Mapping[str, object]) -> dict[str, str]:
+    known = {phase: attempt[f"{phase}_seconds"] for phase in _PHASES}
+    told = [f"{phase} {cell(s, SECONDS)}" for phase, s in known.items() if s is not None]
+    return {"seconds by phase": ", ".join(told)} if told else {}
+
+
+def _print_ledger(ledger: Ledger | None) -> None:
+    """Prints what was planned beside what was read and applied."""
+    if ledger is None:
+        return
+    write("\nLedger", style="bold")
+    rows = [
+        {"": name, "planned": ledger.planned.get(name), "realized": ledger.realized.get(name)}
+        for name in dict.fromkeys((*ledger.planned, *ledger.realized))
+    ]
+    print_columns(columns_from(rows))
+    if ledger.difference is not None:
+        write(ledger.difference)
 
 
 def _mapping(value: object) -> Mapping[str, object]:

@@ -39,6 +39,13 @@ def _print(found: Standing) -> None:
         write("\nNot completed", style="bold")
     for each in found.endings:
         write(ending(each.trial, each.outcome, each.reason, each.detail))
+    if found.resumed_elsewhere:
+        write("\nResumed elsewhere", style="bold")
+    for mark in found.resumed_elsewhere:
+        differences = "; ".join(mark.differences)
+        write(
+            f"{mark.trial}, attempt {mark.attempt}, after window {mark.after_window}: {differences}"
+        )
     if found.running:
         write("\nRunning", style="bold")
         rows = [_row(trial, found.budget_target_tokens) for trial in found.running]

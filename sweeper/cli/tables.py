@@ -81,9 +81,10 @@ def updates(
     as_csv: AsCsv = False,
     parquet: AsParquet = None,
 ) -> None:
-    """Print one row per window of a trial's latest attempt.
+    """Print one row per window.
 
-    Windows that ended in no update are rows too, with the reason.
+    What was done again after a loss is there once. Windows that ended in no update are rows too,
+    with the reason.
     """
     form = Form(json=as_json, csv=as_csv, parquet=parquet, columns=columns)
     print_table(update_table(study, trial), form, shown=UPDATES_SHOWN)

@@ -62,11 +62,20 @@ def _flag(name: str, meaning: str) -> Column:
 NATS = "nats per target token"
 SECONDS = "s"
 
+
+def _phase(name: str) -> Column:
+    meaning = f"time spent {name}, up to the last change of work that the trial reported"
+    return _number(f"{name}_seconds", SECONDS, meaning)
+
+
 _TRIAL = _text("trial", "arm and seed: the cell's id")
-_ARM = _text("arm", "name of the factor's value")
+_ARM = _text("arm", "name of the factor's value; baseline~repeat is none of them")
 _SEED = _integer("seed", None, "governs data order, initialisation and dropout together")
 _ATTEMPT = _integer("attempt", None, "execution of the cell, from 1")
 _SEQUENCE = _integer("sequence", None, "place in the attempt's history, from 1")
+_GRID_INDEX = _integer(
+    "grid_index", None, "place on the nominal grid; 0 is before the first update"
+)
 _NONFINITE = _text("nonfinite", "numbers of the row that were not finite, and what they were")
 _AT = _text("at", "when the trial wrote it, UTC")
 _LEARNING_RATE = _number("learning_rate", None, "the arm's peak learning rate")
@@ -103,6 +112,7 @@ TRIALS: tuple[Column, ...] = (
     _integer("peak_memory_bytes", "bytes", "largest sampled memory of the trial's processes"),
     _integer("attempts", None, "executions of the cell"),
     _text("adapter_path", "where the final adapter or model is, in the run folder"),
+    _text("best_path", "where the weights with the lowest validation loss are, in the run folder"),
     _text("initial_digest", "SHA-256 of the initial trainable tensors"),
     _text("record_digest", "rolling SHA-256 of the records read"),
     _integer("optuna_number", None, "number of its trial in the Optuna study"),
@@ -131,6 +141,7 @@ UPDATES: tuple[Column, ...] = (
     _flag("clipped", "whether the gradient was scaled down to the threshold"),
     _flag("ran", "whether the window ended in an update"),
     _text("skip", "why it did not"),
+    _number("loss_scale", None, "by which the loss was multiplied; empty without loss scaling"),
     _number("seconds", SECONDS, "time the window took"),
     _integer("peak_memory_bytes", "bytes", "largest memory so far that the process itself reports"),
     _NONFINITE,
@@ -144,7 +155,8 @@ EVALUATIONS: tuple[Column, ...] = (
     _ATTEMPT,
     _SEQUENCE,
     _text("split", "validation or retention"),
-    _integer("grid_index", None, "place on the nominal grid; 0 is before the first update"),
+    _GRID_INDEX,
+    _integer("window", None, "windows read when it was made"),
     _READ,
     _integer("updates", "updates", "updates that had run"),
     _number("loss", NATS, "sum of token losses / target tokens, over the whole split"),
@@ -154,6 +166,8 @@ EVALUATIONS: tuple[Column, ...] = (
     _text("dtype", "precision of the forward passes"),
     _integer("micro_batch", "records", "records per forward pass"),
     _number("seconds", SECONDS, "time it took"),
+    _text("per_record_path", "where the records' own losses are, in the run folder"),
+    _text("per_record_sha256", "SHA-256 of that file"),
     _NONFINITE,
     _AT,
 )
@@ -181,8 +195,26 @@ ATTEMPTS: tuple[Column, ...] = (
     _text("adapted_modules", "modules that an adapter was put on, as JSON"),
     _text("environment", "what it ran on, by field, as JSON"),
     _text("configuration", "what the trial was told, by dotted key, as JSON"),
+    _integer(
+        "resumed_after_window",
+        None,
+        "last window of the checkpoint that it went on from; 0: it began with the first window",
+    ),
+    _integer("resumed_from_attempt", None, "attempt that had made that checkpoint"),
+    _text("resume_checkpoint", "folder of that checkpoint"),
+    _text("resume_differences", "what had changed since it was made, as JSON"),
+    _integer("checkpoint_window", None, "last window of the newest checkpoint that it made"),
+    _text("checkpoint_path", "where that one was written, in the run folder"),
+    _phase("loading"),
+    _phase("training"),
+    _phase("evaluating"),
+    _phase("checkpointing"),
+    _phase("saving"),
     _text("adapter_path", "where the final adapter or model is, in the run folder"),
     _text("adapter_sha256", "SHA-256 over its files"),
+    _text("best_path", "where the weights with the lowest validation loss are, in the run folder"),
+    _text("best_sha256", "SHA-256 over its files"),
+    _text("evidence_path", "where the evidence of a stop is, in the run folder"),
     _text("ended_at", "when it ended, UTC by the database's clock"),
     _text("outcome", "completed, stopped, limited, lost, failed or cancelled"),
     _text("reason", "why it ended"),
@@ -194,6 +226,20 @@ ATTEMPTS: tuple[Column, ...] = (
 )
 
 
+RECORD_LOSSES: tuple[Column, ...] = (
+    _TRIAL,
+    _ARM,
+    _SEED,
+    _text("split", "validation or retention"),
+    _GRID_INDEX,
+    _text("digest", "SHA-256 of the record"),
+    _text("group", "group that the record belongs to"),
+    _integer("target_tokens", "target tokens", "target tokens of the record"),
+    _number("loss_sum", "nats", "sum of its token losses"),
+)
+"""Of each record at each evaluation; not in the database but in the files that it names."""
+
+
 def trial_columns(factor_key: str, *, is_text: bool) -> tuple[Column, ...]:
     """Returns the columns of trials, that of the factor named by the factor's last key."""
     name = factor_key.rpartition(".")[2]
@@ -202,6 +248,11 @@ def trial_columns(factor_key: str, *, is_text: bool) -> tuple[Column, ...]:
     kind: Kind = "text" if is_text else "number"
     factor = Column(name=name, kind=kind, unit=None, meaning="the arm's value of the factor")
     return tuple(factor if column is _LEARNING_RATE else column for column in TRIALS)
+
+
+def dtypes_of(columns: Sequence[Column]) -> dict[str, str]:
+    """Returns the type that each column has in a frame, by its name."""
+    return {column.name: _DTYPES[column.kind] for column in columns}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
 from itertools import accumulate
 from pathlib import Path
 
 from sweeper.records import Reason
+from sweeper.report.environments import environment_of
 from sweeper.report.recorded import reading, recorded_settings, run_folder
 from sweeper.selection.comparison import Comparison
 from sweeper.selection.comparison import compare as judge
 from sweeper.selection.evidence import (
+    REPEAT,
     Arm,
     CellEvidence,
     EvaluationSet,
@@ -20,7 +23,8 @@ from sweeper.selection.evidence import (
     StudyKind,
     TrialPrecision,
 )
-from sweeper.store.reading import Row, Start
+from sweeper.store.reading import CellRecord, Row, Start
+from sweeper.store.status import CellStatus
 from sweeper.store.store import StudyStore
 from sweeper.study.schema import Study
 
@@ -40,8 +44,9 @@ def compare(study: str | Path) -> Comparison:
 
 def evidence(store: StudyStore, study: Study) -> StudyEvidence:
     """Returns the recorded study as values: its agreed rules and one entry per cell."""
-    recorded = store.study()
-    starts = {start.cell: start for start in store.starts()}
+    recorded, records = store.study(), store.cells()
+    starts = _starts(store)
+    cells = _cells(store, starts, planned=recorded.budget_target_tokens)
     return StudyEvidence(
         question=QuestionKind(study.question.kind),
         question_text=study.question.text,
@@ -49,21 +54,38 @@ def evidence(store: StudyStore, study: Study) -> StudyEvidence:
         factor=recorded.factor_key,
         arms=tuple(Arm(name=name, value=value) for name, value in recorded.arms.items()),
         seeds=recorded.seeds,
-        cells=_cells(store, starts, planned=recorded.budget_target_tokens),
+        cells=tuple(cell for cell in cells if cell.arm != REPEAT),
+        repeat=next((cell for cell in cells if cell.arm == REPEAT), None),
+        repeat_is_open=any(record.arm == REPEAT and _is_open(record) for record in records),
         smallest_difference=study.selection.smallest_difference,
         retention_margin=study.selection.retention_margin,
-        precision=_precision(starts),
+        precision=_precision((*starts.values(), *store.stretches())),
         precision_tolerance=study.selection.precision_tolerance,
         has_retention=study.data.retention is not None,
         closed=False,  # what closes a study, a frozen choice, is not built yet
     )
 
 
-def _precision(starts: Mapping[str, Start]) -> TrialPrecision:
+def _is_open(record: CellRecord) -> bool:
+    return record.status in {CellStatus.WAITING, CellStatus.RUNNING}
+
+
+def _starts(store: StudyStore) -> Mapping[str, Start]:
+    """Returns what each cell started from, its environment over all attempts in its history."""
+    stretches: dict[str, list[Start]] = defaultdict(list)
+    for stretch in store.stretches():
+        stretches[stretch.cell].append(stretch)
+    return {
+        start.cell: replace(start, environment=environment_of(stretches[start.cell] or [start]))
+        for start in store.starts()
+    }
+
+
+def _precision(starts: Iterable[Start]) -> TrialPrecision:
     """The loosest precision of any trial: gates on losses are as strict as it allows."""
-    found = {start.environment.get("precision") for start in starts.values()}
-    loose = TrialPrecision.BFLOAT16.value in found
-    return TrialPrecision.BFLOAT16 if loose else TrialPrecision.FLOAT32
+    found = {start.environment.get("precision") for start in starts}
+    loosest = (TrialPrecision.BFLOAT16, TrialPrecision.FLOAT16)
+    return next((each for each in loosest if each.value in found), TrialPrecision.FLOAT32)
 
 
 def _cells(
@@ -71,6 +93,7 @@ def _cells(
 ) -> tuple[CellEvidence, ...]:
     updates = _by_trial(store.updates())
     evaluations = _by_trial(store.evaluations())
+    digests = {str(row["trial"]): row["adapter_sha256"] for row in store.attempts()}
     return tuple(
         _cell(
             row,
@@ -78,6 +101,7 @@ def _cells(
             evaluations=evaluations[str(row["trial"])],
             start=starts.get(str(row["trial"])),
             planned=planned,
+            weights_digest=_text(digests.get(str(row["trial"]))),
         )
         for row in store.trials()
     )
@@ -97,6 +121,7 @@ def _cell(  # one cell's rows, table by table
     evaluations: Sequence[Row],
     start: Start | None,
     planned: int,
+    weights_digest: str | None,
 ) -> CellEvidence:
     reason = None if row["reason"] is None else Reason(str(row["reason"]))
     stopped = row["outcome"] == "stopped"
@@ -122,6 +147,8 @@ def _cell(  # one cell's rows, table by table
         windows=_integer(row["windows"]) or 0,
         skipped=_integer(row["skipped"]) or 0,
         stopped_at_target_tokens=_integer(row["target_tokens_read"]) if stopped else None,
+        window_losses=tuple(_number(update["loss"]) for update in updates),
+        weights_digest=weights_digest,
         configuration={} if start is None else start.configuration,
     )
 
@@ -141,6 +168,10 @@ def _evaluation_sets(evaluations: Sequence[Row]) -> Mapping[str, EvaluationSet]:
 def _number(value: object) -> float | None:
     assert value is None or isinstance(value, int | float)
     return None if value is None else float(value)
+
+
+def _text(value: object) -> str | None:
+    return None if value is None else str(value)
 
 
 def _integer(value: object) -> int | None:

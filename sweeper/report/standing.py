@@ -9,7 +9,7 @@ from pathlib import Path
 
 from sweeper.records import OutcomeKind
 from sweeper.report.recorded import reading, run_folder
-from sweeper.store.reading import CellRecord, Row
+from sweeper.store.reading import CellRecord, Row, Start
 from sweeper.store.status import CellStatus
 from sweeper.workers.liveness import is_alive
 
@@ -48,6 +48,20 @@ class RunningTrial:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Mark:
+    """A trial that went on from a checkpoint otherwise than it had begun, as its user asked.
+
+    Attributes:
+        differences: What had changed, as sentences.
+    """
+
+    trial: str
+    attempt: int
+    after_window: int
+    differences: Sequence[str]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Standing:
     """A study's state as its database has it.
 
@@ -56,6 +70,7 @@ class Standing:
         counts: Cells by outcome, or by status where they have none; only what occurs.
         endings: Of the trials that ended otherwise than completed, in plan order.
         running: The trials that the database has as running.
+        resumed_elsewhere: The trials in whose history something changed on the way.
         ended_why: Why the study ended; None while it may go on.
     """
 
@@ -66,6 +81,7 @@ class Standing:
     counts: Mapping[str, int]
     endings: Sequence[Ending]
     running: Sequence[RunningTrial]
+    resumed_elsewhere: Sequence[Mark]
     ended_why: str | None
 
     @property
@@ -92,7 +108,7 @@ def standing(study: str | Path) -> Standing:
     with reading(study) as store:
         attempts = [row for row in store.attempts() if row["ended_at"] is None]
         trials = {str(row["trial"]): row for row in store.trials()}  # never behind its attempts
-        recorded, cells = store.study(), store.cells()
+        recorded, cells, stretches = store.study(), store.cells(), store.stretches()
     return Standing(
         name=recorded.name,
         fingerprint=recorded.fingerprint,
@@ -101,6 +117,7 @@ def standing(study: str | Path) -> Standing:
         counts=_counts(cells),
         endings=[_ending(cell) for cell in cells if _ended_otherwise(cell)],
         running=[_running(trials[str(attempt["trial"])], attempt) for attempt in attempts],
+        resumed_elsewhere=[_mark(each) for each in stretches if each.resume_differences],
         ended_why=recorded.ended_why,
     )
 
@@ -120,6 +137,15 @@ def _ending(cell: CellRecord) -> Ending:
         outcome=str(cell.outcome),
         reason=str(cell.reason),
         detail=cell.detail or "",
+    )
+
+
+def _mark(stretch: Start) -> Mark:
+    return Mark(
+        trial=stretch.cell,
+        attempt=stretch.attempt,
+        after_window=stretch.resumed_after_window or 0,
+        differences=stretch.resume_differences,
     )
 
 

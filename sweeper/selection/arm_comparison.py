@@ -14,6 +14,7 @@ from sweeper.selection.gates import (
     gate_breaks,
     pairings,
 )
+from sweeper.selection.noise_floor import floor_nats
 from sweeper.selection.retention import Retention, guard_retention
 from sweeper.selection.summaries import ArmSummary, remarks, summarise
 from sweeper.selection.verdicts import Verdict, judge
@@ -52,25 +53,33 @@ def compare_arms(study: StudyEvidence) -> tuple[ArmComparison, ...]:
     comparable = [name for name in breaks if name not in untestable]
     found = {name: compare_with_baseline(study, name) for name in comparable}
     adjusted = adjust_family(study, found)
+    floor = floor_nats(study)
     return tuple(
-        _compare(study, name, broken, adjusted.get(name)) for name, broken in breaks.items()
+        _compare(
+            Case(
+                study=study,
+                arm=name,
+                breaks=broken,
+                difference=adjusted.get(name),
+                noise_floor=floor,
+            )
+        )
+        for name, broken in breaks.items()
     )
 
 
-def _compare(
-    study: StudyEvidence, arm: str, breaks: tuple[GateBreak, ...], difference: Difference | None
-) -> ArmComparison:
-    summary = summarise(study, arm)
-    retention = guard_retention(study, arm)
+def _compare(case: Case) -> ArmComparison:
+    summary = summarise(case.study, case.arm)
+    retention = guard_retention(case.study, case.arm)
     return ArmComparison(
-        arm=arm,
+        arm=case.arm,
         summary=summary,
-        breaks=breaks,
-        difference=difference,
+        breaks=case.breaks,
+        difference=case.difference,
         retention=retention,
-        verdict=judge(Case(study=study, arm=arm, breaks=breaks, difference=difference)),
-        notes=_notes(study, summary, difference),
-        not_eligible_because=_obstacles(summary, breaks, retention),
+        verdict=judge(case),
+        notes=_notes(case, summary),
+        not_eligible_because=_obstacles(summary, case.breaks, retention),
     )
 
 
@@ -86,16 +95,17 @@ def _obstacles(
     return tuple(reason for applies, reason in found if applies)
 
 
-def _notes(
-    study: StudyEvidence, summary: ArmSummary, difference: Difference | None
-) -> tuple[str, ...]:
-    arm = summary.arm
+def _notes(case: Case, summary: ArmSummary) -> tuple[str, ...]:
+    arm, difference = case.arm, case.difference
     notes = [
         f"{arm}, seed {pairing.cell.seed}: {note}."
-        for pairing in pairings(study, arm)
+        for pairing in pairings(case.study, arm)
         if (note := applied_note(pairing)) is not None
     ]
     notes += remarks(summary)
     if difference is not None and difference.correlation is not None and difference.correlation < 0:
         notes.append(f"Pairing by seed did not help {arm}: r = {difference.correlation:.2f}.")
+    mean = None if difference is None else difference.mean
+    if mean is not None and abs(mean) < case.noise_floor:
+        notes.append(f"The mean difference of {arm} is below the noise floor.")
     return tuple(notes)

@@ -9,6 +9,7 @@ from enum import StrEnum
 
 from sweeper.selection.differences import ALPHA, FEWEST_PAIRS_FOR_A_CLAIM
 from sweeper.selection.evidence import BASELINE, Arm, StudyEvidence, StudyKind
+from sweeper.selection.noise_floor import floor_nats
 from sweeper.selection.statistics import finite, has_zero_spread, mean, paired_t_p, vertex_log2
 
 
@@ -76,7 +77,10 @@ def _kind(
 
 
 def _is_beaten(study: StudyEvidence, neighbour: Arm, best: Arm) -> bool:
-    """Unstable, or higher than the best arm by a paired test that counts the whole family."""
+    """Unstable, or higher than the best arm by a paired test that counts the whole family.
+
+    A difference below the noise floor is none.
+    """
     if _failed(study, neighbour):
         return True
     pairs = [
@@ -92,7 +96,8 @@ def _is_beaten(study: StudyEvidence, neighbour: Arm, best: Arm) -> bool:
     p = paired_t_p(differences)
     if p is None or alike or len(pairs) < FEWEST_PAIRS_FOR_A_CLAIM:
         return False
-    return mean(differences) > 0 and p * len(study.rivals) <= ALPHA
+    above = mean(differences)
+    return above > 0 and above >= floor_nats(study) and p * len(study.rivals) <= ALPHA
 
 
 def _failed(study: StudyEvidence, arm: Arm) -> bool:

@@ -19,12 +19,14 @@ class Case:
 
     Attributes:
         difference: None when a gate was broken.
+        noise_floor: Nats per target token; 0 where none was measured.
     """
 
     study: StudyEvidence
     arm: str
     breaks: tuple[GateBreak, ...]
     difference: Difference | None
+    noise_floor: float = 0.0
 
     @property
     def cells(self) -> tuple[CellEvidence, ...]:
@@ -55,6 +57,7 @@ class Measured:
     interval_95: Interval
     interval_90: Interval
     p_holm: float
+    noise_floor: float
 
     @property
     def is_reliable(self) -> bool:
@@ -65,6 +68,11 @@ class Measured:
     def matters(self) -> bool:
         """Whether it is as large as was declared to matter."""
         return abs(self.mean) >= self.study.smallest_difference
+
+    @property
+    def is_below_noise(self) -> bool:
+        """Whether two runs of the same baseline differ by more."""
+        return abs(self.mean) < self.noise_floor
 
     @property
     def is_provisional(self) -> bool:
@@ -90,4 +98,5 @@ def measured(case: Case) -> Measured:
         interval_95=difference.interval_95,
         interval_90=difference.interval_90,
         p_holm=difference.p_holm,
+        noise_floor=case.noise_floor,
     )

@@ -71,15 +71,20 @@ def _nothing(study: StudyEvidence) -> Choice:
 
 
 def _not_yet(study: StudyEvidence) -> Choice:
-    cells = study.all_cells()
-    missing = sum(cell.is_missing for cell in cells)
-    verb = "has" if missing == 1 else "have"
     return Choice(
         kind=ChoiceKind.NOT_YET,
         arm=None,
-        sentence=f"Nothing is chosen yet: {missing} of {len(cells)} trials {verb} neither "
-        "completed nor been stopped.",
+        sentence=f"Nothing is chosen yet: {_awaited(study)}.",
     )
+
+
+def _awaited(study: StudyEvidence) -> str:
+    cells = study.all_cells()
+    missing = sum(cell.is_missing for cell in cells)
+    if missing == 0:
+        return "the repeat that measures the noise floor has not ended"
+    verb = "has" if missing == 1 else "have"
+    return f"{missing} of {len(cells)} trials {verb} neither completed nor been stopped"
 
 
 def _choose_better(winner: ArmComparison, boundary: Boundary | None) -> Choice:

@@ -14,6 +14,7 @@ from sweeper.selection.boundary import Boundary, judge_boundary
 from sweeper.selection.choice import Choice, choose
 from sweeper.selection.evidence import BASELINE, QuestionKind, StudyEvidence, StudyKind
 from sweeper.selection.gates import baseline_breaks
+from sweeper.selection.noise_floor import NoiseFloor, noise_floor
 from sweeper.selection.statistics import finite, lr_sensitivity, mean
 from sweeper.selection.summaries import ArmSummary, remarks, start_of, summarise
 
@@ -26,6 +27,7 @@ class Comparison:
         is_partial: Whether trials are still missing, so that nothing is final.
         baseline_notes: Sentences on the baseline that change no verdict.
         arms: Every arm but the baseline, in declared order.
+        noise_floor: What running the baseline once more showed; None where the study asks for none.
         boundary: Where the best rate lies; None for other factors, while trials are missing, with
             too few seeds for a claim, and where an arm is not comparable.
         lr_sensitivity: Mean excess over the best arm's capped loss; not comparable with values
@@ -45,6 +47,7 @@ class Comparison:
     arms: tuple[ArmComparison, ...]
     answer: Answer
     choice: Choice
+    noise_floor: NoiseFloor | None
     boundary: Boundary | None
     lr_sensitivity: float | None
 
@@ -75,6 +78,7 @@ def compare(study: StudyEvidence) -> Comparison:
         arms=arms,
         answer=answer_question(study, arms, choice),
         choice=choice,
+        noise_floor=noise_floor(study),
         boundary=boundary,
         lr_sensitivity=_sensitivity(study, [baseline, *(arm.summary for arm in arms)]),
     )

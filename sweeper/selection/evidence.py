@@ -12,6 +12,9 @@ from sweeper.records import OUTCOME_OF, OutcomeKind, Reason
 BASELINE = "baseline"
 """The name of the arm that every other arm is compared with."""
 
+REPEAT = "baseline~repeat"
+"""Stands where an arm's name stands for the trial that runs the baseline once more: no arm."""
+
 
 class StudyKind(StrEnum):
     """Which factor is compared; it decides what the gates leave equal."""
@@ -34,6 +37,7 @@ class TrialPrecision(StrEnum):
 
     FLOAT32 = "float32"
     BFLOAT16 = "bfloat16"
+    FLOAT16 = "float16"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -87,6 +91,8 @@ class CellEvidence:
         windows: Windows tried.
         skipped: Windows that ended in no update.
         stopped_at_target_tokens: Target tokens read when a stop condition fired.
+        window_losses: Training loss of each window tried, in order; None where it had none.
+        weights_digest: Digest of the final adapter or model.
         configuration: The resolved configuration, by dotted key, as text.
     """
 
@@ -111,6 +117,8 @@ class CellEvidence:
     windows: int = 0
     skipped: int = 0
     stopped_at_target_tokens: int | None = None
+    window_losses: tuple[float | None, ...] = ()
+    weights_digest: str | None = None
     configuration: Mapping[str, str] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
@@ -159,8 +167,10 @@ class StudyEvidence:
         factor: Key of the setting that is compared.
         derived_keys: Keys whose value follows from the factor by a named rule.
         arms: In declared order; one is the baseline.
-        cells: In any order; a cell that is left out was not run. Repeats that measure the noise
-            floor do not belong here.
+        cells: In any order; a cell that is left out was not run.
+        repeat: The baseline's first seed run once more, outside the arms, to measure the noise
+            floor; None where the study asks for none.
+        repeat_is_open: Whether the repeat may still go on.
         smallest_difference: Nats per target token that matter.
         retention_margin: Nats per target token of retention loss that are tolerated.
         precision_tolerance: Share of the initial loss, for studies of precision.
@@ -176,6 +186,8 @@ class StudyEvidence:
     arms: tuple[Arm, ...]
     seeds: tuple[int, ...]
     cells: tuple[CellEvidence, ...]
+    repeat: CellEvidence | None = None
+    repeat_is_open: bool = False
     smallest_difference: float
     retention_margin: float
     precision: TrialPrecision
@@ -191,6 +203,7 @@ class StudyEvidence:
         assert len(set(self.seeds)) == len(self.seeds)
         assert len(set(places)) == len(places)
         assert all(arm in names and seed in self.seeds for arm, seed in places)
+        assert self.repeat is None or self.repeat.seed in self.seeds
 
     def cell(self, arm: str, seed: int) -> CellEvidence:
         """Returns the cell; one that was not run is open."""
@@ -218,4 +231,5 @@ class StudyEvidence:
     @property
     def is_pending(self) -> bool:
         """Whether some cell may still go on, so that nothing is final."""
-        return not self.closed and any(cell.is_missing for cell in self.all_cells())
+        missing = any(cell.is_missing for cell in self.all_cells())
+        return not self.closed and (missing or self.repeat_is_open)

@@ -26,13 +26,17 @@ APPLIED_TOLERANCE_PER_MILLE = 5
 """Applied target tokens may differ by 0.5 %."""
 
 _LOSS_TOLERANCE: Mapping[TrialPrecision, float] = MappingProxyType(
-    {TrialPrecision.FLOAT32: 1e-6, TrialPrecision.BFLOAT16: 1e-3}
+    {
+        TrialPrecision.FLOAT32: 1e-6,
+        TrialPrecision.BFLOAT16: 1e-3,
+        TrialPrecision.FLOAT16: 1e-3,
+    }
 )
 _ENVIRONMENT_MAY_DIFFER: Mapping[StudyKind, frozenset[str]] = MappingProxyType(
     {
         StudyKind.RATE: frozenset(),
         StudyKind.BATCH_SIZE: frozenset({"micro_batch"}),
-        StudyKind.PRECISION: frozenset({"precision"}),
+        StudyKind.PRECISION: frozenset({"precision", "loss_scaling"}),
     }
 )
 
@@ -96,6 +100,18 @@ def one_factor(pairing: Pairing) -> str | None:
         return None
     values = f"{mine.get(key, 'not set')} against {theirs.get(key, 'not set')}"
     return f"it differs in {key} ({values}), which does not follow from {factor}"
+
+
+def same_configuration(pairing: Pairing) -> str | None:
+    """A trial that repeats another was told the same."""
+    mine, theirs = pairing.cell.configuration, pairing.baseline.configuration
+    if not mine or not theirs:
+        return pairing.unrecorded("its configuration", mine or None, theirs or None)
+    key = _first_difference(mine, theirs, frozenset())
+    if key is None:
+        return None
+    values = f"{mine.get(key, 'not set')} against {theirs.get(key, 'not set')}"
+    return f"it differs in {key} ({values})"
 
 
 def initial_tensors(pairing: Pairing) -> str | None:

@@ -102,6 +102,15 @@ def zero_spread(case: Case) -> str:
     )
 
 
+def below_noise_floor(measured: Measured) -> str:
+    """Says that seeds agree on a difference that the same run once more exceeds."""
+    return (
+        f"No claim about {measured.arm}: {_direction(measured)} than {BASELINE} by "
+        f"{_size(measured)} nats per target token ({_evidence(measured)}), which is less than the "
+        f"{plain(measured.noise_floor)} by which two runs of {BASELINE} with the same seed differ."
+    )
+
+
 def better_or_worse(measured: Measured) -> str:
     """Says by how much the arm is better or worse, and what stands behind it."""
     word = "better" if measured.mean < 0 else "worse"

@@ -24,6 +24,7 @@ class VerdictKind(StrEnum):
     INCOMPLETE = "incomplete"
     TOO_FEW_SEEDS = "no_claim:too_few_seeds"
     ZERO_SPREAD = "no_claim:zero_spread"
+    BELOW_NOISE_FLOOR = "no_claim:below_noise_floor"
     BETTER = "better"
     BETTER_PROVISIONAL = "better:provisional"
     WORSE = "worse"
@@ -117,7 +118,9 @@ _CHECKS: tuple[Callable[[Case], Verdict | None], ...] = (
 
 def _from_statistics(found: Measured) -> Verdict:
     delta = found.study.smallest_difference
-    if found.is_reliable and found.matters:
+    if found.is_reliable and found.is_below_noise:
+        kind, sentence = VerdictKind.BELOW_NOISE_FLOOR, sentences.below_noise_floor(found)
+    elif found.is_reliable and found.matters:
         kind, sentence = _direction(found), sentences.better_or_worse(found)
     elif found.is_reliable:
         kind, sentence = VerdictKind.RELIABLE_BUT_BELOW_DELTA, sentences.below_delta(found)

@@ -7,6 +7,7 @@ the same free cell cannot both get it, whatever isolation the database offers.
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -49,6 +50,21 @@ class Owner:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Wanted:
+    """Which of the free cells is asked for: the first in plan order, unless more is said.
+
+    Attributes:
+        cell: This one and no other.
+        reverse: The last in plan order.
+        barred: None of these: they are left to others.
+    """
+
+    cell: str | None = None
+    reverse: bool = False
+    barred: Collection[str] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Claim:
     """The right to run one attempt at one cell, until somebody takes the cell over.
 
@@ -74,24 +90,25 @@ def claim(
     owner: Owner,
     slot: str,
     *,
-    cell: str | None,
-    reverse: bool,
+    wanted: Wanted,
     lease_seconds: float,
 ) -> Claim | None:
-    """Takes the first free cell in plan order, or the given one; None if there is none."""
-    while (free := next_free(connection, cell=cell, reverse=reverse)) is not None:
+    """Takes the free cell that is wanted; None if there is none."""
+    while (free := next_free(connection, wanted)) is not None:
         claimed = take(connection, free, owner, slot, lease_seconds=lease_seconds)
         if claimed is not None:
             return claimed
     return None
 
 
-def next_free(connection: Connection, *, cell: str | None, reverse: bool) -> str | None:
-    """Returns the first free cell in plan order, or the given one if it is free."""
-    order = CELL.c.position.desc() if reverse else CELL.c.position
+def next_free(connection: Connection, wanted: Wanted) -> str | None:
+    """Returns the free cell that is wanted, if there is one."""
+    order = CELL.c.position.desc() if wanted.reverse else CELL.c.position
     query = select(CELL.c.cell).where(IS_FREE).order_by(order).limit(1)
-    if cell is not None:
-        query = query.where(CELL.c.cell == cell)
+    if wanted.barred:
+        query = query.where(CELL.c.cell.not_in(sorted(wanted.barred)))
+    if wanted.cell is not None:
+        query = query.where(CELL.c.cell == wanted.cell)
     return connection.execute(query).scalar_one_or_none()
 
 

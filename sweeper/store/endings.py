@@ -6,15 +6,16 @@ number. Nothing that ended is ever overwritten.
 
 from __future__ import annotations
 
+import dataclasses
 from dataclasses import dataclass
 
-from sqlalchemy import Connection, func, insert, select, update
+from sqlalchemy import Connection, insert, select, update
 
 from sweeper.records import Outcome, Reason
 from sweeper.store.claims import Claim, holds, is_attempt
 from sweeper.store.engine import DatabaseTime
 from sweeper.store.plain import storable, to_json
-from sweeper.store.status import COUNTED_LOSSES, CellStatus, status_after
+from sweeper.store.status import CellStatus, Stint, status_after
 from sweeper.store.tables import ATTEMPT, CELL, LATE_RESULT
 
 
@@ -47,11 +48,9 @@ def end_attempt(
     connection: Connection, claim: Claim, outcome: Outcome, cost: Cost, *, max_resumes: int
 ) -> bool:
     """Ends the attempt and moves its cell on; False, and nothing changes, if it isn't ours."""
-    status = status_after(
-        outcome.reason,
-        losses_before=_losses(connection, claim.cell),
-        max_resumes=max_resumes,
-    )
+    *earlier, this = _stints(connection, claim)
+    ended = dataclasses.replace(this, reason=outcome.reason)
+    status = status_after(ended, earlier=earlier, max_resumes=max_resumes)
     ending = _ending(outcome) if status is CellStatus.ENDED else {}
     moved = connection.execute(
         update(CELL).where(holds(claim)).values(status=status.value, owner=None, **ending)
@@ -66,11 +65,21 @@ def end_attempt(
     return True
 
 
-def _losses(connection: Connection, cell: str) -> int:
-    query = select(func.count()).where(
-        ATTEMPT.c.cell == cell, ATTEMPT.c.reason.in_([reason.value for reason in COUNTED_LOSSES])
+def _stints(connection: Connection, claim: Claim) -> list[Stint]:
+    """Returns the attempts at the cell up to the claim's."""
+    query = (
+        select(ATTEMPT.c.reason, ATTEMPT.c.resumed_after_window, ATTEMPT.c.checkpoint_window)
+        .where(ATTEMPT.c.cell == claim.cell, ATTEMPT.c.attempt <= claim.attempt)
+        .order_by(ATTEMPT.c.attempt)
     )
-    return connection.execute(query).scalar_one()
+    return [
+        Stint(
+            reason=None if row.reason is None else Reason(row.reason),
+            began_after_window=row.resumed_after_window,
+            checkpoint_window=row.checkpoint_window,
+        )
+        for row in connection.execute(query)
+    ]
 
 
 def _reason_on_record(connection: Connection, claim: Claim) -> Reason | None:

@@ -49,6 +49,13 @@ class RecordedStudy:
         """Whether the factor's values are words, not numbers."""
         return any(isinstance(value, str) for value in self.arms.values())
 
+    @property
+    def is_best_validation(self) -> bool:
+        """Whether a trial counts by its lowest validation loss, not by its last."""
+        selection = self.protocol.get("selection")
+        rules = selection if isinstance(selection, Mapping) else {}
+        return rules.get("checkpoint") == "best_validation"
+
 
 class PlannedCell(Protocol):
     """A cell as the plan has it."""
@@ -94,7 +101,12 @@ def record_study(connection: Connection, study: RecordedStudy) -> None:
             created_at=DatabaseTime(),
         )
     )
-    create_views(connection, study.factor_key, is_text=study.factor_is_text)
+    create_views(
+        connection,
+        study.factor_key,
+        is_text=study.factor_is_text,
+        best_validation=study.is_best_validation,
+    )
 
 
 def read_study(connection: Connection) -> RecordedStudy | None:

@@ -6,10 +6,11 @@ import json
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from sqlalchemy import Connection, RowMapping, column, select, table
+from sqlalchemy import Connection, RowMapping, column, func, select, table
 
 from sweeper.errors import Fault, StoreError
 from sweeper.records import Event, Outcome, OutcomeKind, Reason, decode
+from sweeper.store.history import lineage
 from sweeper.store.planning import RecordedStudy, read_study
 from sweeper.store.status import CellStatus
 from sweeper.store.tables import ATTEMPT, CELL, LATE_RESULT, NOTE
@@ -46,9 +47,12 @@ class CellRecord:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Start:
-    """What the latest attempt at a cell that got so far started from.
+    """What an attempt at a cell started from.
 
     Attributes:
+        resumed_after_window: The last window of the checkpoint that it went on from, 0 without one;
+            None before that is known.
+        resume_differences: What was not as it was when the checkpoint was made, as sentences.
         environment: As the trial reported it, by field.
         configuration: What the trial was told, by dotted key, values as JSON.
     """
@@ -57,6 +61,8 @@ class Start:
     arm: str
     seed: int
     attempt: int
+    resumed_after_window: int | None
+    resume_differences: tuple[str, ...]
     initial_digest: str
     trainable_parameters: int
     adapted_modules: tuple[str, ...]
@@ -109,7 +115,12 @@ def view_rows(
         StoreError: There is no study yet.
     """
     study = the_study(connection)
-    columns = view_queries(study.factor_key, is_text=study.factor_is_text)[view].selected_columns
+    queries = view_queries(
+        study.factor_key,
+        is_text=study.factor_is_text,
+        best_validation=study.is_best_validation,
+    )
+    columns = queries[view].selected_columns
     rows = table(view, *(column(c.name, c.type) for c in columns))
     query = (
         select(rows)
@@ -128,12 +139,34 @@ def cell_records(connection: Connection) -> tuple[CellRecord, ...]:
 
 
 def starts(connection: Connection) -> tuple[Start, ...]:
-    """Returns what each cell's latest attempt started from, in plan order; those that did."""
+    """Returns what each cell's latest attempt that got so far started from, in plan order."""
+    same_cell = select(func.max(_STARTED.c.attempt)).where(
+        _STARTED.c.cell == CELL.c.cell, _STARTED.c.initial_digest.is_not(None)
+    )
     query = (
         select(ATTEMPT, CELL.c.arm, CELL.c.seed)
         .join_from(CELL, ATTEMPT, ATTEMPT.c.cell == CELL.c.cell)
-        .where(ATTEMPT.c.attempt == CELL.c.attempts, ATTEMPT.c.initial_digest.is_not(None))
+        .where(ATTEMPT.c.attempt == same_cell.correlate(CELL).scalar_subquery())
         .order_by(CELL.c.position)
+    )
+    return tuple(_start(row) for row in connection.execute(query).mappings())
+
+
+_STARTED = ATTEMPT.alias("started")
+
+
+def stretches(connection: Connection) -> tuple[Start, ...]:
+    """Returns what every attempt in a trial's history started from, in plan order, first first."""
+    attempts = lineage()
+    query = (
+        select(ATTEMPT, CELL.c.arm, CELL.c.seed)
+        .join_from(CELL, attempts, attempts.c.cell == CELL.c.cell)
+        .join(
+            ATTEMPT,
+            (ATTEMPT.c.cell == attempts.c.cell) & (ATTEMPT.c.attempt == attempts.c.attempt),
+        )
+        .where(ATTEMPT.c.initial_digest.is_not(None))
+        .order_by(CELL.c.position, ATTEMPT.c.attempt)
     )
     return tuple(_start(row) for row in connection.execute(query).mappings())
 
@@ -201,6 +234,8 @@ def _start(row: RowMapping) -> Start:
         arm=row["arm"],
         seed=row["seed"],
         attempt=row["attempt"],
+        resumed_after_window=row["resumed_after_window"],
+        resume_differences=tuple(json.loads(row["resume_differences"] or "[]")),
         initial_digest=row["initial_digest"],
         trainable_parameters=row["trainable_parameters"],
         adapted_modules=tuple(json.loads(row["adapted_modules"])),

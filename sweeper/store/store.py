@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from types import TracebackType
 from typing import Self
 
@@ -121,6 +121,7 @@ class StudyStore:
         cell: str | None = None,
         reverse: bool = False,
         lease_seconds: float = LEASE_SECONDS,
+        barred: Collection[str] = (),
     ) -> Claim | None:
         """Takes the first free cell in plan order, or the given one; None if there is none.
 
@@ -128,11 +129,11 @@ class StudyStore:
 
         Args:
             reverse: From the end of the plan; for tests of the order's harmlessness.
+            barred: Cells that are left to others.
         """
+        wanted = claims.Wanted(cell=cell, reverse=reverse, barred=tuple(barred))
         return self._database.write(
-            lambda c: claims.claim(
-                c, owner, slot, cell=cell, reverse=reverse, lease_seconds=lease_seconds
-            )
+            lambda c: claims.claim(c, owner, slot, wanted=wanted, lease_seconds=lease_seconds)
         )
 
     def renew(self, claim: Claim, *, lease_seconds: float = LEASE_SECONDS) -> bool:
@@ -164,7 +165,7 @@ class StudyStore:
 
         Args:
             is_dead: Whether the owner is proved dead; called outside any transaction.
-            max_resumes: Losses of a cell after which it ends as lost.
+            max_resumes: Losses of a cell without progress after which it ends as lost.
         """
         dead = [live for live in self.live_attempts() if is_dead(live.claim.owner)]
         return self._lose(dead, why="is gone", max_resumes=max_resumes)
@@ -207,7 +208,7 @@ class StudyStore:
         among the late ones, and counts for nothing.
 
         Args:
-            max_resumes: Losses of a cell after which it ends as lost.
+            max_resumes: Losses of a cell without progress after which it ends as lost.
         """
         return self._database.write(
             lambda c: endings.finish(c, claim, outcome, cost or Cost(), max_resumes=max_resumes)
@@ -232,8 +233,12 @@ class StudyStore:
         return self._database.read(reading.cell_records)
 
     def starts(self) -> tuple[Start, ...]:
-        """Returns what each cell's latest attempt started from, where it got so far."""
+        """Returns what each cell's latest attempt that got so far started from."""
         return self._database.read(reading.starts)
+
+    def stretches(self) -> tuple[Start, ...]:
+        """Returns what every attempt in each trial's history started from, the first one first."""
+        return self._database.read(reading.stretches)
 
     def notes(self, cell: str | None = None) -> tuple[AttemptEvent, ...]:
         """Returns all attempts' facts that are neither updates nor evaluations, in order."""
@@ -249,17 +254,17 @@ class StudyStore:
             lambda c: reading.outcome_of_attempt(c, cell=claim.cell, attempt=claim.attempt)
         )
 
-    def trials(self) -> list[Row]:
+    def trials(self, cell: str | None = None) -> list[Row]:
         """Returns the rows of `sweeper_trials`, in plan order."""
-        return self._rows(views.TRIALS, None)
+        return self._rows(views.TRIALS, cell)
 
     def updates(self, cell: str | None = None) -> list[Row]:
         """Returns the rows of `sweeper_updates` in plan order, window by window."""
-        return self._rows(views.UPDATES, cell, "sequence")
+        return self._rows(views.UPDATES, cell, "window")
 
     def evaluations(self, cell: str | None = None) -> list[Row]:
         """Returns the rows of `sweeper_evaluations` in plan order, as they were made."""
-        return self._rows(views.EVALUATIONS, cell, "sequence")
+        return self._rows(views.EVALUATIONS, cell, "attempt", "sequence")
 
     def attempts(self, cell: str | None = None) -> list[Row]:
         """Returns the rows of `sweeper_attempts` in plan order, the first attempt first."""

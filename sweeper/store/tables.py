@@ -14,6 +14,7 @@ from sqlalchemy import (
     Double,
     ForeignKey,
     ForeignKeyConstraint,
+    Index,
     Integer,
     MetaData,
     PrimaryKeyConstraint,
@@ -99,8 +100,22 @@ ATTEMPT = Table(
     Column("adapted_modules", Text),
     Column("environment", Text),
     Column("configuration", Text),
+    Column("resumed_after_window", Integer),
+    Column("resumed_from_attempt", Integer),
+    Column("resume_checkpoint", Text),
+    Column("resume_differences", Text),
+    Column("checkpoint_window", Integer),
+    Column("checkpoint_path", Text),
+    Column("loading_seconds", Double),
+    Column("training_seconds", Double),
+    Column("evaluating_seconds", Double),
+    Column("checkpointing_seconds", Double),
+    Column("saving_seconds", Double),
     Column("adapter_path", Text),
     Column("adapter_sha256", Text),
+    Column("best_path", Text),
+    Column("best_sha256", Text),
+    Column("evidence_path", Text),
     Column("ended_at", Text),
     Column("outcome", Text),
     Column("reason", Text),
@@ -112,7 +127,12 @@ ATTEMPT = Table(
     PrimaryKeyConstraint("cell", "attempt"),
     UniqueConstraint("cell", "fencing_number"),
     CheckConstraint("(ended_at IS NULL) = (outcome IS NULL)"),
+    CheckConstraint("resumed_from_attempt IS NULL OR resumed_from_attempt < attempt"),
 )
+"""`resumed_after_window` is the last window of the checkpoint that was gone on from, 0 for an
+attempt that began with the first window, NULL as long as it is not known which of the two it is;
+`resumed_from_attempt` is the attempt that had made that checkpoint.
+"""
 
 LATE_RESULT = Table(
     "sweeper_late_result",
@@ -166,15 +186,18 @@ UPDATE = _of_attempt(
     Column("clipped", Boolean, nullable=False),
     Column("ran", Boolean, nullable=False),
     Column("skip", Text),
+    Column("loss_scale", Double),
     Column("seconds", Double, nullable=False),
     Column("peak_memory_bytes", BigInteger, nullable=False),
     Column("nonfinite", Text),
 )
+Index("sweeper_update_by_window", UPDATE.c.cell, UPDATE.c.window)
 
 EVALUATION = _of_attempt(
     "sweeper_evaluation",
     Column("split", Text, nullable=False),
     Column("grid_index", Integer, nullable=False),
+    Column("window", Integer, nullable=False),
     Column("target_tokens_read", BigInteger, nullable=False),
     Column("updates", Integer, nullable=False),
     Column("loss", Double),
@@ -184,6 +207,8 @@ EVALUATION = _of_attempt(
     Column("dtype", Text, nullable=False),
     Column("micro_batch", Integer, nullable=False),
     Column("seconds", Double, nullable=False),
+    Column("per_record_path", Text),
+    Column("per_record_sha256", Text),
     Column("nonfinite", Text),
 )
 """`grid_index` is the evaluation's `index`, a word that SQL keeps for itself."""

@@ -1,7 +1,7 @@
 """What an earlier coordinator left unfinished: ended on record, from what the attempts wrote.
 
 An attempt whose owner is dead may have come to its end all the same. Its folder says so, and
-then its result counts; only one that did not is on record as lost and starts over.
+then its result counts; only one that did not is on record as lost, and is gone on from.
 """
 
 from __future__ import annotations

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
+from types import MappingProxyType
 
 from sweeper.errors import Fault, StudyConflict
 from sweeper.records import OutcomeKind
@@ -14,13 +15,31 @@ from sweeper.study.folder import StudyFolder
 from sweeper.study.loading import StudyFile, load_study
 from sweeper.study.plan import Plan
 from sweeper.study.run_options import RunOptions
+from sweeper.sweep.devices import fits
 from sweeper.sweep.study_end import is_open
+from sweeper.workers.slots import Slot
+
+_GO_ON_ELSEWHERE = (
+    "go on with --resume-elsewhere: trials are then marked, and not comparable with those that ran "
+    "otherwise"
+)
+
+_MAY_BE_OTHERS = frozenset({"ranks"})
+"""What may differ from a seed's other trials when the user asks to go on elsewhere."""
 
 
 def refuse_conflicts(
-    store: StudyStore, plan: Plan, study_file: StudyFile, folder: StudyFolder
+    store: StudyStore,
+    plan: Plan,
+    study_file: StudyFile,
+    folder: StudyFolder,
+    *,
+    elsewhere: bool = False,
 ) -> None:
     """Accepts the study file as that of the recorded study, if there is one.
+
+    Args:
+        elsewhere: Whether trials may go on with another number of ranks than they had.
 
     Raises:
         StudyConflict: What is studied differs, or limits do, or a seed that has begun would go on
@@ -32,9 +51,37 @@ def refuse_conflicts(
     if known.fingerprint != plan.fingerprint:
         raise StudyConflict(*_other_study(store, known, plan, study_file.path))
     run = study_file.study.run
-    faults = [*_other_limits(folder, run), *_other_ways(store, run)]
+    faults = [*_other_limits(folder, run), *_other_ways(store, run, elsewhere=elsewhere)]
     if faults:
         raise StudyConflict(*faults)
+
+
+def refuse_other_devices(store: StudyStore, slots: Sequence[Slot]) -> None:
+    """Accepts the slots as places where the seeds that have begun can go on.
+
+    Raises:
+        StudyConflict: A seed has begun on a kind of device that none of the slots has.
+    """
+    unfinished = {cell.seed for cell in store.cells() if is_open(cell)}
+    misplaced = {
+        start.seed: start.environment["device"]
+        for start in store.starts()
+        if start.seed in unfinished and not any(fits(start, slot) for slot in slots)
+    }
+    faults = [_other_device(seed, used, slots) for seed, used in sorted(misplaced.items())]
+    if faults:
+        raise StudyConflict(*faults)
+
+
+def _other_device(seed: int, used: str, slots: Sequence[Slot]) -> Fault:
+    return Fault(
+        what=f"trials of seed {seed} have run on another kind of device; arms are compared within "
+        "a seed",
+        where="run.slots",
+        got=", ".join(slot.name for slot in slots),
+        expected=used,
+        hint=f"Run it where there is one, or {_GO_ON_ELSEWHERE}",
+    )
 
 
 def started_cells(store: StudyStore) -> list[str]:
@@ -80,21 +127,25 @@ def _other_limits(folder: StudyFolder, run: RunOptions) -> Iterator[Fault]:
             )
 
 
-def _other_ways(store: StudyStore, run: RunOptions) -> Iterator[Fault]:
+def _other_ways(store: StudyStore, run: RunOptions, *, elsewhere: bool) -> Iterator[Fault]:
     """Yields settings of `run` that must be equal within a seed, and would not be."""
     begun = {start.seed: start.environment for start in store.starts()}
     unfinished = {cell.seed for cell in store.cells() if is_open(cell)}
     for seed in sorted(unfinished & begun.keys()):
-        for key, wish in _told_by_the_file(run).items():
-            used = begun[seed].get(key, wish)
-            if used != wish:
+        for field, wish in _told_by_the_file(run).items():
+            used = begun[seed].get(field, wish)
+            may_differ = field in _MAY_BE_OTHERS
+            if used != wish and not (may_differ and elsewhere):
+                other_way = (
+                    _GO_ON_ELSEWHERE if may_differ else "run the study under another name with --as"
+                )
                 yield Fault(
                     what=f"trials of seed {seed} have run with another value; arms are compared "
                     "within a seed",
-                    where=f"run.{key}",
+                    where=f"run.{_KEYS.get(field, field)}",
                     got=wish,
                     expected=used,
-                    hint="Put it back, or run the study under another name with --as",
+                    hint=f"Put it back, or {other_way}",
                 )
 
 
@@ -102,8 +153,13 @@ def _told_by_the_file(run: RunOptions) -> Mapping[str, str]:
     """What the file says of the environment that a trial reports, by its field's name."""
     return {
         "micro_batch": str(run.micro_batch),
+        "ranks": str(run.devices_per_trial),
         "deterministic": "yes" if run.deterministic else "no",
     }
+
+
+_KEYS = MappingProxyType({"ranks": "devices_per_trial"})
+"""Keys of `run` that are not named like the field that a trial reports."""
 
 
 def _written(limit: str | None) -> str:

@@ -13,7 +13,11 @@ from sweeper.store.reading import CellRecord, Row
 def baseline_failure(
     cells: Iterable[CellRecord], *, rule: Literal["baseline_failed", "never"]
 ) -> str | None:
-    """Returns why the study ends when the baseline itself was stopped; None when it goes on."""
+    """Returns why the study ends when the baseline itself was stopped; None when it goes on.
+
+    Its repeat is none of its cells: where that one alone is stopped, the runs do not repeat, which
+    is a finding and no failure of the baseline.
+    """
     stopped = [
         cell for cell in cells if cell.arm == BASELINE and cell.outcome is OutcomeKind.STOPPED
     ]

@@ -20,6 +20,10 @@ from sweeper.workers.ending import judge, listen
 from sweeper.workers.supervision import Supervision
 from sweeper.workers.tail import EventTail
 
+BEST = "best"
+_WEIGHTS = frozenset({"adapter", "model"})
+"""Kinds of artifacts: the weights of the lowest validation loss, and the last ones."""
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Terms:
@@ -27,11 +31,13 @@ class Terms:
 
     Attributes:
         budget_target_tokens: What a completed trial has read, to the token.
-        max_resumes: Losses of a cell after which it ends as lost.
+        max_resumes: Losses of a cell without progress after which it ends as lost.
+        keeps_best: Whether a completed trial leaves the weights of its lowest validation loss too.
     """
 
     budget_target_tokens: int
     max_resumes: int
+    keeps_best: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -113,7 +119,7 @@ def _outcome(
         asked=asked,
     )
     if outcome.kind is OutcomeKind.COMPLETED:
-        outcome = _with_artifacts(outcome, history, folder.path)
+        outcome = _with_artifacts(outcome, history, folder.path, terms)
     if history.damage is not None:
         evidence = {**outcome.evidence, "events": history.damage}
         detail = outcome.detail
@@ -123,13 +129,19 @@ def _outcome(
     return outcome
 
 
-def _with_artifacts(outcome: Outcome, history: _History, folder: Path) -> Outcome:
-    """Returns the outcome, unless what the trial claims to leave behind is not there."""
+def _with_artifacts(outcome: Outcome, history: _History, folder: Path, terms: Terms) -> Outcome:
+    """Returns the outcome, unless what the trial claims, or has, to leave behind is not there."""
     artifacts = [e.record for e in history.events if isinstance(e.record, Artifact)]
     missing = [artifact.path for artifact in artifacts if not (folder / artifact.path).exists()]
-    if artifacts and not missing:
+    kinds = {artifact.kind for artifact in artifacts}
+    if missing:
+        what = f"{', '.join(missing)} is not there"
+    elif not kinds & _WEIGHTS:
+        what = "it left no weights"
+    elif terms.keeps_best and BEST not in kinds:
+        what = "it left no weights of its lowest validation loss"
+    else:
         return outcome
-    what = f"{', '.join(missing)} is not there" if missing else "it left no weights"
     return Outcome(
         reason=Reason.RESULT_MISSING,
         detail=f"it claims to be complete, but {what}",

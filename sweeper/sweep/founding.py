@@ -36,12 +36,15 @@ def opened(folder: StudyFolder) -> Iterator[StudyStore | None]:
 
 @contextlib.contextmanager
 def founded(
-    study_file: StudyFile, plan: Plan, folder: StudyFolder
+    study_file: StudyFile, plan: Plan, folder: StudyFolder, *, elsewhere: bool = False
 ) -> Iterator[tuple[StudyStore, OptunaStudy]]:
     """Opens the study's record and its Optuna study, creating what is missing.
 
     Only the study's one coordinator may call it. Whoever was killed half-way is followed by a
     call that does the rest.
+
+    Args:
+        elsewhere: See `refuse_conflicts`.
 
     Raises:
         StudyConflict: The folder holds a study with another fingerprint, or one whose trials ran
@@ -51,7 +54,7 @@ def founded(
     url = folder.database_url
     _refuse_lost_database(folder)
     with StudyStore.create(url) as store:
-        refuse_conflicts(store, plan, study_file, folder)
+        refuse_conflicts(store, plan, study_file, folder, elsewhere=elsewhere)
         if store.find_study() is None:
             write_whole(folder.plan, _plan_text(plan), durable=True)
             write_whole(folder.recorded_study, study_file.text, durable=True)

@@ -99,6 +99,8 @@ class OptunaStudy:
                         "seed": cell.seed,
                         "fingerprint": fingerprint,
                     }
+                    if cell.repeats is not None:
+                        attributes["repeat_of"] = cell.repeats
                     self._study.enqueue_trial({self._factor: cell.value}, attributes)
             self._trial_ids = self._find_trials()
 

@@ -36,15 +36,14 @@ def bring_in_step(store: StudyStore, optuna_study: OptunaStudy, cell: CellRecord
     if cell.attempts == 0 or optuna_study.has_ended(cell.cell):
         return
     optuna_study.start(cell.cell)
-    losses = _validation_losses(store, cell.cell)
-    for index, loss in losses.items():
+    for index, loss in _validation_losses(store, cell.cell).items():
         optuna_study.report(cell.cell, index=index, validation_loss=loss)
     if cell.status is CellStatus.ENDED:
-        optuna_study.end(cell.cell, _ending(store, cell, losses))
+        optuna_study.end(cell.cell, _ending(store, cell))
 
 
 def _validation_losses(store: StudyStore, cell: str) -> dict[int, float]:
-    """Returns the latest attempt's finite validation losses by grid index, in order."""
+    """Returns the trial's finite validation losses by grid index, over all its attempts."""
     return {
         int(str(row["grid_index"])): float(str(row["loss"]))
         for row in store.evaluations(cell)
@@ -52,14 +51,16 @@ def _validation_losses(store: StudyStore, cell: str) -> dict[int, float]:
     }
 
 
-def _ending(store: StudyStore, cell: CellRecord, losses: dict[int, float]) -> Ending:
+def _ending(store: StudyStore, cell: CellRecord) -> Ending:
     assert cell.outcome is not None
     assert cell.reason is not None
     evidence = json.loads(str(store.attempts(cell.cell)[-1]["evidence"]))
+    (trial,) = store.trials(cell.cell)
+    loss = trial["validation_loss"]  # at the declared checkpoint, as in every table
     return Ending(
         outcome=cell.outcome,
         reason=cell.reason,
         detail=cell.detail or "",
         evidence={str(name): str(value) for name, value in evidence.items()},
-        validation_loss=list(losses.values())[-1] if losses else None,
+        validation_loss=loss if isinstance(loss, float) else None,
     )

@@ -19,6 +19,7 @@ from sweeper.study.plan import Plan, make_plan
 from sweeper.study.preparing import prepare
 from sweeper.study.schema import StudyName
 from sweeper.sweep.adopting import adopt_leftovers
+from sweeper.sweep.conflicts import refuse_other_devices
 from sweeper.sweep.coordinator import only_coordinator
 from sweeper.sweep.early_end import baseline_failure, first_trial_failure, is_proven
 from sweeper.sweep.founding import discard, founded, opened
@@ -32,7 +33,13 @@ from sweeper.sweep.turns import Turns
 from sweeper.training.report import ModelReport
 from sweeper.workers.launcher import Launcher
 from sweeper.workers.launchers.local import LocalLauncher
-from sweeper.workers.slots import Slot, find_slots, this_machine, trial_memory_bytes
+from sweeper.workers.slots import (
+    Slot,
+    find_slots,
+    this_machine,
+    trial_memory_bytes,
+    unused_devices,
+)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -45,6 +52,8 @@ class RunChoices:
         slots: Instead of those that `run.slots` finds.
         launcher: Instead of child processes on this host; closed at the end.
         reverse_claims: Claim cells from the end of the plan, to show that the order is harmless.
+        resume_elsewhere: Go on with other devices or ranks than trials of the same seed had; what
+            was changed is marked on record, and compared as such.
     """
 
     as_name: str | None = None
@@ -52,6 +61,7 @@ class RunChoices:
     slots: tuple[Slot, ...] | None = None
     launcher: Launcher | None = None
     reverse_claims: bool = False
+    resume_elsewhere: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -163,16 +173,22 @@ def run_plan(
         owner: This process, the study's only coordinator.
 
     Raises:
-        StudyConflict: The run folder holds a study with another fingerprint.
+        StudyConflict: The run folder holds a study with another fingerprint, or one whose seeds
+            have begun in another way.
         PlanError: There is no slot to run on.
         StoreError: The database cannot be used.
     """
     folder = StudyFolder.beside(study_file.path, plan.name)
-    with founded(study_file, plan, folder) as (store, optuna_study):
+    elsewhere = choices.resume_elsewhere
+    with founded(study_file, plan, folder, elsewhere=elsewhere) as (store, optuna_study):
         reconcile(store, optuna_study)
         _settle(store, study_file)
         did_nothing = not any(is_open(cell) for cell in store.cells())
         if not did_nothing:
+            found = choices.slots or _found_slots(study_file, folder, watching.observer)
+            slots = _needed(found, store, plan)
+            if not elsewhere:
+                refuse_other_devices(store, slots)
             run = StudyRun(
                 study_file=study_file,
                 plan=plan,
@@ -181,12 +197,14 @@ def run_plan(
                 store=store,
                 optuna_study=optuna_study,
                 launcher=choices.launcher or LocalLauncher(logs=folder.logs),
+                slots=tuple(slot.name for slot in slots),
                 turns=Turns(proven=is_proven(store.trials())),
                 stop=watching.stop,
                 observer=watching.observer,
                 reverse_claims=choices.reverse_claims,
+                resume_elsewhere=elsewhere,
             )
-            _run_slots(run, choices.slots)
+            _run_slots(run, slots)
             reconcile(store, optuna_study)
         return _end(store, folder, did_nothing=did_nothing, interrupted=watching.stop.is_asked)
 
@@ -200,10 +218,14 @@ def _settle(store: StudyStore, study_file: StudyFile) -> None:
         store.close_not_run(why)
 
 
-def _run_slots(run: StudyRun, chosen: tuple[Slot, ...] | None) -> None:
+def _needed(slots: tuple[Slot, ...], store: StudyStore, plan: Plan) -> tuple[Slot, ...]:
+    """Returns no more slots than there is work for; a repeat may leave one of them unused."""
+    repeats = sum(cell.repeats is not None for cell in plan.cells)
+    return slots[: sum(is_open(cell) for cell in store.cells()) + repeats]
+
+
+def _run_slots(run: StudyRun, slots: tuple[Slot, ...]) -> None:
     """Runs the slots side by side, in threads: the work is in child processes."""
-    slots = chosen or _found_slots(run)
-    slots = slots[: sum(is_open(cell) for cell in run.store.cells())]
     try:
         troubles = Parallel(n_jobs=len(slots), backend="threading")(
             delayed(run_slot)(run, slot) for slot in slots
@@ -218,13 +240,19 @@ def _run_slots(run: StudyRun, chosen: tuple[Slot, ...] | None) -> None:
             raise trouble
 
 
-def _found_slots(run: StudyRun) -> tuple[Slot, ...]:
-    model = ModelReport.read(run.folder.model_report)
+def _found_slots(
+    study_file: StudyFile, folder: StudyFolder, observer: Observer
+) -> tuple[Slot, ...]:
+    model = ModelReport.read(folder.model_report)
     need = trial_memory_bytes(
         parameters=model.parameters, trainable_parameters=model.trainable_parameters
     )
-    machine = this_machine(os.environ)
-    return find_slots(run.study_file.study.run, machine, memory_bytes_per_trial=need)
+    run, machine = study_file.study.run, this_machine(os.environ)
+    slots = find_slots(run, machine, memory_bytes_per_rank=need)
+    if unused := unused_devices(run, machine):
+        each = run.devices_per_trial
+        observer.message(f"not used, for a trial takes {each} devices: {', '.join(unused)}")
+    return slots
 
 
 def _end(

@@ -6,6 +6,7 @@ import errno
 import logging
 import time
 from collections.abc import Callable
+from pathlib import Path
 from typing import TypeVar
 
 from sweeper.errors import StoreError
@@ -14,9 +15,11 @@ from sweeper.records import Outcome, OutcomeKind, Reason
 from sweeper.store.claims import Claim, Process
 from sweeper.store.endings import Cost
 from sweeper.study.plan import make_spec
+from sweeper.sweep.devices import begun_elsewhere
 from sweeper.sweep.early_end import baseline_failure, failure_sentence
 from sweeper.sweep.finishing import finish_attempt, record_outcome
 from sweeper.sweep.reconciling import bring_in_step
+from sweeper.sweep.repeats import left_to_others
 from sweeper.sweep.study_run import StudyRun
 from sweeper.sweep.watch import AttemptWatch
 from sweeper.trial.folder import AttemptFolder
@@ -49,6 +52,8 @@ def run_slot(run: StudyRun, slot: Slot) -> StoreError | None:
     except StoreError as error:
         run.observer.message(f"slot {slot.name} gives up: {error}")
         return error
+    finally:
+        run.turns.leave(slot.name)
     return None
 
 
@@ -58,13 +63,15 @@ def _take_turn(run: StudyRun, slot: Slot) -> bool:
         return True
     try:
         while not run.stop.is_asked:
-            claim = run.store.claim(run.owner, slot.name, reverse=run.reverse_claims)
+            barred = left_to_others(run, slot.name) | begun_elsewhere(run, slot)
+            claim = run.store.claim(run.owner, slot.name, reverse=run.reverse_claims, barred=barred)
             if claim is None:
                 break
             _run_attempt(run, claim, slot)
     finally:
         run.turns.give_back(slot.name)
-    return run.turns.anyone_busy  # its trial may be lost, and need a slot
+    # a running trial may be lost and need this slot, and a cell left to another that gives up too
+    return run.turns.anyone_busy or bool(left_to_others(run, slot.name))
 
 
 def _run_attempt(run: StudyRun, claim: Claim, slot: Slot) -> None:
@@ -111,11 +118,23 @@ def _start(run: StudyRun, claim: Claim, folder: AttemptFolder, slot: Slot) -> Ru
         prepared=run.folder.prepared,
         threads=slot.threads,
         fencing_number=claim.fencing_number,
+        resume_from=_earlier_attempt(run, claim),
+        resume_elsewhere=run.resume_elsewhere,
     )
     folder.path.mkdir(parents=True)
     write_whole(folder.spec, spec.to_json(), durable=False)
     run.observer.slot_started(slot=slot.name, cell=claim.cell, attempt=claim.attempt)
     return run.launcher.start(folder, slot, _limits(run, claim))
+
+
+def _earlier_attempt(run: StudyRun, claim: Claim) -> Path | None:
+    """Returns the folder of the cell's last earlier attempt that was told anything.
+
+    Its checkpoints are looked for first; its spec names the one before it, and so on.
+    """
+    numbers = range(claim.attempt - 1, 0, -1)
+    folders = (run.folder.attempt(arm=claim.arm, seed=claim.seed, number=n) for n in numbers)
+    return next((path for path in folders if AttemptFolder(path).spec.exists()), None)
 
 
 def _limits(run: StudyRun, claim: Claim) -> TrialLimits:
@@ -173,7 +192,7 @@ def _end_early(run: StudyRun, claim: Claim, outcome: Outcome) -> None:
     """Ends the study where this ending asks for it; cells that never started are not run then."""
     rule = run.study_file.study.stop.study
     if outcome.kind is OutcomeKind.FAILED and not run.turns.proven:
-        (trial,) = (row for row in run.store.trials() if row["trial"] == claim.cell)
+        (trial,) = run.store.trials(claim.cell)
         why: str | None = failure_sentence(trial)
     else:
         why = baseline_failure(run.store.cells(), rule=rule)

@@ -21,7 +21,7 @@ class RunStatus(IntEnum):
     """Exit status of a run."""
 
     DONE = 0
-    """Every cell completed or stopped, the baseline completed in every seed."""
+    """Every cell completed or stopped, a repeat included; the baseline completed in every seed."""
     CRITERIA_NOT_MET = 3
     """Ended early, the baseline stopped, or a cell ended otherwise."""
     INTERRUPTED = 130

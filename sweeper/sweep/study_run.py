@@ -22,8 +22,10 @@ class StudyRun:
     """A study, its record, and who runs it; safe to share between threads.
 
     Attributes:
+        slots: The names of the slots at work.
         stop: The user's wish to end.
         reverse_claims: Cells are claimed from the end of the plan.
+        resume_elsewhere: Trials may go on where their checkpoints do not quite fit, and are marked.
     """
 
     study_file: StudyFile
@@ -33,10 +35,12 @@ class StudyRun:
     store: StudyStore
     optuna_study: OptunaStudy
     launcher: Launcher
+    slots: tuple[str, ...]
     turns: Turns
     stop: StopRequest
     observer: Observer
     reverse_claims: bool
+    resume_elsewhere: bool = False
 
     @property
     def terms(self) -> Terms:
@@ -53,4 +57,5 @@ def terms_of(study_file: StudyFile, budget_target_tokens: int) -> Terms:
     return Terms(
         budget_target_tokens=budget_target_tokens,
         max_resumes=study_file.study.run.max_resumes,
+        keeps_best=study_file.study.selection.checkpoint == "best_validation",
     )

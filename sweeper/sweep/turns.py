@@ -9,7 +9,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Iterable
 
-from sweeper.records import Evaluation, Event, Outcome, OutcomeKind, Update
+from sweeper.records import Evaluation, Event, Outcome, OutcomeKind, Resumed, Update
 
 _SHOWS_THAT_TRIALS_RUN = frozenset({OutcomeKind.COMPLETED, OutcomeKind.STOPPED})
 
@@ -24,6 +24,7 @@ class Turns:
     def __init__(self, *, proven: bool) -> None:
         self._lock = threading.Lock()
         self._busy: set[str] = set()
+        self._gone: set[str] = set()
         self._evaluated = proven
         self._updated = proven
 
@@ -50,11 +51,23 @@ class Turns:
         with self._lock:
             self._busy.discard(slot)
 
+    def leave(self, slot: str) -> None:
+        """Takes note that the slot will look for no cell any more."""
+        with self._lock:
+            self._gone.add(slot)
+
+    def still_here(self, slots: Iterable[str]) -> frozenset[str]:
+        """Returns those of the slots that have not left."""
+        with self._lock:
+            return frozenset(slots) - self._gone
+
     def saw(self, events: Iterable[Event]) -> None:
         """Takes note of what a trial reported."""
         for event in events:
             if isinstance(event.record, Evaluation):
                 self._evaluated |= event.record.index == 0
+            elif isinstance(event.record, Resumed):
+                self._evaluated = True  # by the attempt whose checkpoint it goes on from
             elif isinstance(event.record, Update):
                 self._updated |= event.record.ran
 

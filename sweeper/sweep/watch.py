@@ -10,8 +10,9 @@ import logging
 import time
 
 from sweeper.errors import EventsDamaged, StoreError
-from sweeper.records import Evaluation, Event, Phase, PhaseBegun, Update
+from sweeper.records import CheckpointMade, Evaluation, Event, Phase, PhaseBegun, Resumed, Update
 from sweeper.store.claims import LEASE_SECONDS, Claim
+from sweeper.store.ingest import maker_of
 from sweeper.sweep.observer import Progress
 from sweeper.sweep.study_run import StudyRun
 from sweeper.training.watch import VALIDATION
@@ -37,6 +38,7 @@ class AttemptWatch:
         self._tail: EventTail | None = EventTail(folder.events)
         self._unstored: list[Event] = []
         self._pace = Pace(claim, budget_target_tokens=run.plan.budget_target_tokens)
+        self._has_begun = claim.attempt == 1
         self._store_at = time.monotonic()
         self._renew_at = self._store_at + RENEW_SECONDS
         self.is_ours = True
@@ -48,6 +50,7 @@ class AttemptWatch:
         self._run.turns.saw(fresh)
         if fresh:
             self._unstored += fresh
+            self._tell_beginning(fresh)
             self._run.observer.progress(self._pace.after(fresh))
         now = time.monotonic()
         if self._unstored and now >= self._store_at:
@@ -65,6 +68,14 @@ class AttemptWatch:
             self._tail = None
             self._run.observer.message(f"{self._claim.cell}: {error}")
         return tuple(events)
+
+    def _tell_beginning(self, fresh: tuple[Event, ...]) -> None:
+        """Says, once, where an attempt that is not the first of its cell begins."""
+        for event in () if self._has_begun else fresh:
+            if (told := beginning(self._claim.cell, event)) is not None:
+                self._has_begun = True
+                self._run.observer.message(told)
+                break
 
     def _stored(self) -> bool:
         try:
@@ -97,6 +108,18 @@ class AttemptWatch:
         self._run.observer.message(
             f"{self._claim.cell} goes on; the database did not take {what}, which is tried again"
         )
+
+
+def beginning(cell: str, event: Event) -> str | None:
+    """Returns where a further attempt begins, as a sentence; None while the event does not say."""
+    match event.record:
+        case Resumed() as resumed:
+            marks = "".join(f"; {difference}" for difference in resumed.differences)
+            maker = maker_of(resumed.checkpoint)
+            return f"{cell} goes on after window {resumed.after_window} of attempt {maker}{marks}"
+        case Evaluation() | Update() | CheckpointMade():
+            return f"{cell} starts over: there was no checkpoint to go on from"
+    return None
 
 
 class Pace:

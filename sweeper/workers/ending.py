@@ -13,7 +13,7 @@ from __future__ import annotations
 import math
 import signal
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from types import MappingProxyType
 
 from sweeper.records import (
@@ -22,23 +22,12 @@ from sweeper.records import (
     OutcomeKind,
     Reason,
     Record,
+    Resumed,
     Update,
 )
+from sweeper.trial.deaths import outcome_of_signal, signal_name
 from sweeper.trial.exit_status import ExitStatus
 from sweeper.workers.supervision import Cause, Supervision
-
-_CRASHES = frozenset(
-    {
-        signal.SIGSEGV,
-        signal.SIGBUS,
-        signal.SIGABRT,
-        signal.SIGILL,
-        signal.SIGFPE,
-        signal.SIGTRAP,
-        signal.SIGSYS,
-    }
-)
-"""Signals that a process gets for what it did itself."""
 
 _BROUGHT_ABOUT = MappingProxyType(
     {
@@ -61,9 +50,11 @@ class Statement:
     Attributes:
         outcome: Its last word; None when it did not come to say it.
         validation_loss: Of the last evaluation of the validation split; may not be finite.
-        target_tokens_read: After its last window.
-        window: Its last window.
-        last_finite_loss: The last finite loss of a window, in nats per target token.
+        target_tokens_read: After the last window that it knows of: read by this attempt, or by one
+            whose checkpoint it went on from.
+        window: That window.
+        last_finite_loss: The last finite loss of a window, in nats per target token; None if this
+            attempt had none.
     """
 
     outcome: Outcome | None = None
@@ -75,26 +66,31 @@ class Statement:
 
 def listen(records: Iterable[Record]) -> Statement:
     """Returns what an attempt's records say, read once from first to last."""
-    outcome: Outcome | None = None
-    update: Update | None = None
-    validation_loss: float | None = None
-    last_finite_loss: float | None = None
+    statement = Statement()
     for record in records:
-        if isinstance(record, Outcome):
-            outcome = record
-        elif isinstance(record, Evaluation) and record.split == "validation":
-            validation_loss = record.loss
-        elif isinstance(record, Update):
-            update = record
-            if record.loss is not None and math.isfinite(record.loss):
-                last_finite_loss = record.loss
-    return Statement(
-        outcome=outcome,
-        validation_loss=validation_loss,
-        target_tokens_read=update.target_tokens_read if update else 0,
-        window=update.window if update else 0,
-        last_finite_loss=last_finite_loss,
-    )
+        statement = _heard(statement, record)
+    return statement
+
+
+def _heard(before: Statement, record: Record) -> Statement:
+    match record:
+        case Outcome():
+            return replace(before, outcome=record)
+        case Resumed():
+            return replace(before, window=record.after_window)
+        case Evaluation():
+            # without a window of its own, it had gone on after the last one
+            read = before.target_tokens_read or record.target_tokens_read
+            said = replace(before, target_tokens_read=read)
+            is_endpoint = record.split == "validation"
+            return replace(said, validation_loss=record.loss) if is_endpoint else said
+        case Update():
+            said = replace(
+                before, target_tokens_read=record.target_tokens_read, window=record.window
+            )
+            is_finite = record.loss is not None and math.isfinite(record.loss)
+            return replace(said, last_finite_loss=record.loss) if is_finite else said
+    return before
 
 
 def judge(
@@ -119,9 +115,9 @@ def judge(
     elif supervision.cause is not Cause.EXITED:
         verdict = _by_cause(supervision, asked)
     elif supervision.signal is not None:
-        verdict = _by_signal(supervision)
+        verdict = _with_memory_kills(outcome_of_signal(supervision.signal), supervision)
     else:
-        verdict = _by_status(said, status)
+        verdict = _with_memory_kills(_by_status(said, status), supervision)
     evidence = _evidence(statement, supervision) | dict(verdict.evidence)
     if verdict.kind in {OutcomeKind.COMPLETED, OutcomeKind.STOPPED}:
         evidence.pop("stderr_tail", None)  # nothing went wrong: it stays in the attempt's folder
@@ -149,18 +145,13 @@ def _by_cause(supervision: Supervision, asked: Reason | None) -> Outcome:
     return Outcome(reason=reason, detail=supervision.detail)
 
 
-def _by_signal(supervision: Supervision) -> Outcome:
-    number = supervision.signal
-    assert number is not None
-    if number in _CRASHES:
-        return Outcome(reason=Reason.CRASHED, detail=f"crashed with {_name(number)}")
-    detail = f"killed by {_name(number)}, which sweeper did not send"
-    if number == signal.SIGKILL and supervision.out_of_memory_kills:
-        detail += (
-            f"; the kernel killed {supervision.out_of_memory_kills} processes of this host for "
-            "want of memory meanwhile"
-        )
-    return Outcome(reason=Reason.KILLED, detail=detail)
+def _with_memory_kills(verdict: Outcome, supervision: Supervision) -> Outcome:
+    """Adds to a kill, of the trial's process or of one of its ranks, what the kernel did then."""
+    kills = supervision.out_of_memory_kills
+    if not kills or verdict.evidence.get("signal") != signal.SIGKILL.name:
+        return verdict
+    meanwhile = f"the kernel killed {kills} processes of this host for want of memory meanwhile"
+    return replace(verdict, detail=f"{verdict.detail}; {meanwhile}")
 
 
 def _by_status(said: Outcome | None, status: int | None) -> Outcome:
@@ -182,7 +173,7 @@ def _evidence(statement: Statement, supervision: Supervision) -> dict[str, str]:
     facts = {
         "cause": str(supervision.cause),
         "exit_status": supervision.exit_status,
-        "signal": None if number is None else _name(number),
+        "signal": None if number is None else signal_name(number),
         "window": statement.window,
         "last_finite_loss": statement.last_finite_loss,
         "peak_memory_bytes": supervision.peak_memory_bytes,
@@ -191,10 +182,3 @@ def _evidence(statement: Statement, supervision: Supervision) -> dict[str, str]:
         "stderr_tail": supervision.stderr_tail or None,
     }
     return {name: str(value) for name, value in facts.items() if value is not None}
-
-
-def _name(number: int) -> str:
-    try:
-        return signal.Signals(number).name
-    except ValueError:  # a real-time signal
-        return f"signal {number}"

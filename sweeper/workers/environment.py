@@ -24,6 +24,7 @@ def trial_environment(folder: AttemptFolder, slot: Slot) -> dict[str, str]:
         "GOMP_SPINCOUNT": "0",
         "TOKENIZERS_PARALLELISM": "false",
         "CUBLAS_WORKSPACE_CONFIG": ":4096:8",
+        "FLASH_ATTENTION_DETERMINISTIC": "1",
         "PYTHONHASHSEED": "0",
         "PYTHONUNBUFFERED": "1",
         "HF_HUB_DISABLE_PROGRESS_BARS": "1",

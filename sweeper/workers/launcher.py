@@ -36,7 +36,10 @@ class Running(Protocol):
         ...
 
     def stop(self, *, grace_seconds: float) -> None:
-        """Asks for an orderly end; what is left after the grace is killed. Does not wait."""
+        """Asks for an orderly end; what is left after the grace is killed. Does not wait.
+
+        A checkpoint that is being written then is given `checkpoint_seconds` more of the limits.
+        """
         ...
 
     def kill(self) -> None:

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from sweeper.records import Phase
 
 LONG_PHASE_FACTOR = 5.0
-"""Loading, evaluating and saving may be silent this many times longer than training."""
+"""Every other kind of work may be silent this many times longer than training."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -20,14 +20,18 @@ class TrialLimits:
         used_seconds: What earlier attempts of the cell used of it.
         host_memory_bytes: Proportional set size of the whole process tree.
         hang_seconds: Silence of `events.jsonl` while training.
-        grace_seconds: Between the request to end and the kill.
+        grace_seconds: Between the request to end and the kill: the window that is being trained is
+            to be finished meanwhile.
+        checkpoint_seconds: How much later the kill comes while the trial writes the checkpoint that
+            the request is for.
     """
 
     wall_clock_seconds: float | None = None
     used_seconds: float = 0.0
     host_memory_bytes: int | None = None
     hang_seconds: float | None = None
-    grace_seconds: float = 10.0
+    grace_seconds: float = 30.0
+    checkpoint_seconds: float = 120.0
 
     def to_plain(self) -> dict[str, object]:
         """Returns the fields as values that JSON knows."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 import psutil
@@ -30,8 +30,9 @@ class Slot:
 
     Attributes:
         name: Unique among the study's slots.
-        device: Value of `CUDA_VISIBLE_DEVICES` for the trial, never interpreted; None: no GPU.
-        threads: Threads the trial may compute with.
+        device: Value of `CUDA_VISIBLE_DEVICES` for the trial, never interpreted: one device for
+            each of its ranks, joined by commas. None: no GPU.
+        threads: Threads that each rank of the trial may compute with.
     """
 
     name: str
@@ -76,40 +77,60 @@ def trial_memory_bytes(*, parameters: int, trainable_parameters: int) -> int:
 
 
 def find_slots(
-    run: RunOptions, machine: Machine, *, memory_bytes_per_trial: int
+    run: RunOptions, machine: Machine, *, memory_bytes_per_rank: int
 ) -> tuple[Slot, ...]:
     """Returns the study's slots, in order.
 
     What `run.slots` names comes first, then what `CUDA_VISIBLE_DEVICES` names, then what the
-    driver lists, then the cores. An empty `CUDA_VISIBLE_DEVICES` means no GPU.
+    driver lists, then the cores. An empty `CUDA_VISIBLE_DEVICES` means no GPU. Trials of several
+    ranks get as many devices, one after the other in that order, or as many cores; see
+    `unused_devices`.
 
     Args:
         run: The study's `run:` section.
         machine: What there is.
-        memory_bytes_per_trial: Host memory of one trial; bounds the slots on cores.
+        memory_bytes_per_rank: Host memory of one rank; bounds the slots on cores.
 
     Raises:
-        PlanError: A device is named twice or is no device, or every GPU is used by others.
+        PlanError: A device is named twice or is no device, every GPU is used by others, or there
+            are fewer devices than a trial takes.
     """
+    devices = _devices(run, machine)
     if run.slots != "auto":
-        return _listed(run.slots, run.trials_per_device)
+        slots = _on_devices(devices, run) + _on_cores(run.slots.count(CPU))
+        return _at_least_one(slots)
+    if devices:
+        return _on_devices(devices, run)
+    ranks = run.devices_per_trial
+    if machine.cores < ranks:
+        hint = f"Lower it, or write `slots: [{CPU}]` to let ranks share cores"
+        raise PlanError(_too_few(ranks, f"{machine.cores} cores", hint))
+    affordable = machine.free_memory_bytes // (memory_bytes_per_rank * ranks)
+    return _on_cores(max(1, min(machine.cores // ranks, affordable)))
+
+
+def unused_devices(run: RunOptions, machine: Machine) -> tuple[str, ...]:
+    """Returns the devices at the end of the row that are too few for one more trial.
+
+    Raises:
+        PlanError: As `find_slots` does.
+    """
+    devices = _devices(run, machine)
+    return devices[len(devices) - len(devices) % run.devices_per_trial :]
+
+
+def _devices(run: RunOptions, machine: Machine) -> tuple[str, ...]:
+    """Returns the GPUs that the study may use, in order."""
+    if run.slots != "auto":
+        names = [entry for entry in run.slots if entry != CPU]
+        return _checked(names, where="run.slots", got=", ".join(run.slots))
     if machine.visible_devices is not None:
         names = _visible(machine.visible_devices)
-        devices = _checked(names, where=VARIABLE, got=machine.visible_devices)
-    else:
-        devices = _free(machine.gpus, use_busy=run.use_busy)
-    if devices:
-        return _on_devices(devices, run.trials_per_device)
-    return _on_cores(
-        max(1, min(machine.cores, machine.free_memory_bytes // memory_bytes_per_trial))
-    )
+        return _checked(names, where=VARIABLE, got=machine.visible_devices)
+    return _free(machine.gpus, use_busy=run.use_busy)
 
 
-def _listed(entries: tuple[str, ...], trials_per_device: int) -> tuple[Slot, ...]:
-    devices = _checked(
-        [entry for entry in entries if entry != CPU], where="run.slots", got=", ".join(entries)
-    )
-    slots = _on_devices(devices, trials_per_device) + _on_cores(entries.count(CPU))
+def _at_least_one(slots: tuple[Slot, ...]) -> tuple[Slot, ...]:
     if not slots:
         fault = Fault(
             what="no slot is listed",
@@ -161,13 +182,28 @@ def _free(gpus: Iterable[Gpu], *, use_busy: bool) -> tuple[str, ...]:
     return free
 
 
-def _on_devices(devices: Iterable[str], trials_per_device: int) -> tuple[Slot, ...]:
-    if trials_per_device == 1:
-        return tuple(Slot(name=f"gpu {device}", device=device) for device in devices)
+def _on_devices(devices: Sequence[str], run: RunOptions) -> tuple[Slot, ...]:
+    """Several trials per device share all of a group: no trial has a part of it to itself."""
+    ranks, trials = run.devices_per_trial, run.trials_per_device
+    if devices and len(devices) < ranks:
+        raise PlanError(_too_few(ranks, ", ".join(devices), "Lower it, or give more devices"))
+    firsts = range(0, len(devices) - ranks + 1, ranks)
+    groups = [",".join(devices[first : first + ranks]) for first in firsts]
+    if trials == 1:
+        return tuple(Slot(name=f"gpu {group}", device=group) for group in groups)
     return tuple(
-        Slot(name=f"gpu {device} {place}", device=device)
-        for place in range(1, trials_per_device + 1)
-        for device in devices
+        Slot(name=f"gpu {group} {place}", device=group)
+        for place in range(1, trials + 1)
+        for group in groups
+    )
+
+
+def _too_few(ranks: int, got: str, hint: str) -> Fault:
+    return Fault(
+        what="a trial takes more devices than there are",
+        where="run.devices_per_trial",
+        got=f"{ranks} with {got}",
+        hint=hint,
     )
 
 

@@ -3,7 +3,8 @@
 It takes JSON-line commands on standard input and answers on standard output:
 
     {"command": "start", "folder": …, "argv": […], "environment": {…}, "limits": {…}}
-    {"command": "stop", "grace_seconds": …}      an orderly end: checkpoint, then exit
+    {"command": "stop", "grace_seconds": …}      an orderly end: checkpoint, then exit; a checkpoint
+                                                 that is being written then is waited for
     {"command": "kill"}                          an end at once
     {"command": "exit"}                          end the trial, if one runs, and leave
 
@@ -36,6 +37,7 @@ LAST_GRACE_SECONDS = 2.0
 """For a trial whose coordinator is gone."""
 LEAVE_SECONDS = 4.5
 """After which the supervisor leaves even if killed processes have not disappeared yet."""
+_ASKED = "the coordinator asked for it"
 
 
 class Supervisor:
@@ -83,10 +85,13 @@ class Supervisor:
                 pass  # nobody waits for the answer: another supervisor may have the attempt
             case "start":
                 self._start(_order(command))
-            case "stop":
-                self._end(Cause.STOPPED, float(str(command["grace_seconds"])))
-            case "kill":
-                self._end(Cause.KILLED, 0.0)
+            case "stop" if self._trial is not None:
+                grace_seconds = float(str(command["grace_seconds"]))
+                self._trial.stop(Cause.STOPPED, _ASKED, grace_seconds=grace_seconds)
+            case "kill" if self._trial is not None:
+                self._trial.end(Cause.KILLED, _ASKED, grace_seconds=0.0)
+            case "stop" | "kill":
+                pass  # it ended meanwhile, which is nobody's mistake
             case "exit":
                 self.leave(Cause.STOPPED, "the coordinator closed its slots")
             case other:
@@ -107,11 +112,6 @@ class Supervisor:
                 "started_at": self._trial.started_at,
             }
         )
-
-    def _end(self, cause: Cause, grace_seconds: float) -> None:
-        """Ends the trial; one that ended meanwhile is nobody's mistake."""
-        if self._trial is not None:
-            self._trial.end(cause, "the coordinator asked for it", grace_seconds=grace_seconds)
 
     def _look(self) -> None:
         if self._trial is None:

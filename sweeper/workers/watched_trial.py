@@ -12,10 +12,11 @@ import signal
 import subprocess
 import time
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from pathlib import Path
 
+from sweeper.records import Phase
 from sweeper.trial.folder import AttemptFolder
 from sweeper.workers import process_tree
 from sweeper.workers.heartbeat import Heartbeat
@@ -36,6 +37,8 @@ SAMPLE_SECONDS = 0.5
 HEARTBEAT_SECONDS = 2.0
 LEFTOVER_GRACE_SECONDS = 2.0
 """For processes that outlive the trial's first one."""
+AFTER_CHECKPOINT_SECONDS = 5.0
+"""For a trial that has written the checkpoint which it was waited for, to leave by itself."""
 STDERR_TAIL_BYTES = 4000
 
 
@@ -59,6 +62,15 @@ class _Ending:
     cause: Cause
     detail: str
     kill_at: float
+    kill_checkpoint_at: float
+
+    def not_after(self, other: _Ending) -> _Ending:
+        """Returns the same ending, with the kill brought forward where the other's is earlier."""
+        return replace(
+            self,
+            kill_at=min(self.kill_at, other.kill_at),
+            kill_checkpoint_at=min(self.kill_checkpoint_at, other.kill_checkpoint_at),
+        )
 
 
 class WatchedTrial:
@@ -75,6 +87,7 @@ class WatchedTrial:
         self._kills_before = process_tree.out_of_memory_kills()
         self._silence = Silence(order.folder.events, now=self._began)
         self._ending: _Ending | None = None
+        self._leave_by = 0.0
         self._memory_bytes = self._peak_memory_bytes = 0
         self._leftovers = 0
         self._process = _start(order)
@@ -87,18 +100,36 @@ class WatchedTrial:
         """The attempt's folder."""
         return self._order.folder.path
 
+    def stop(self, cause: Cause, detail: str, *, grace_seconds: float) -> None:
+        """Does what `end` does, and leaves a checkpoint that is being written time to be finished.
+
+        The grace is for the window that is being trained; what makes it worth while comes after.
+        """
+        patience = self._order.limits.checkpoint_seconds
+        self._end(cause, detail, grace_seconds, grace_seconds + patience)
+
     def end(self, cause: Cause, detail: str, *, grace_seconds: float) -> None:
         """Asks every process of the trial to end and kills what is left after the grace.
 
         The first cause stands; a later request can only bring the kill forward.
         """
-        kill_at = time.monotonic() + grace_seconds
+        self._end(cause, detail, grace_seconds, grace_seconds)
+
+    def _end(
+        self, cause: Cause, detail: str, grace_seconds: float, checkpoint_seconds: float
+    ) -> None:
+        now = time.monotonic()
+        asked = _Ending(
+            cause=cause,
+            detail=detail,
+            kill_at=now + grace_seconds,
+            kill_checkpoint_at=now + checkpoint_seconds,
+        )
         if self._ending is None:
-            self._ending = _Ending(cause=cause, detail=detail, kill_at=kill_at)
+            self._ending = asked
             process_tree.send(process_tree.descendants(), signal.SIGTERM)
-        elif kill_at < self._ending.kill_at:
-            earlier = _Ending(cause=self._ending.cause, detail=self._ending.detail, kill_at=kill_at)
-            self._ending = earlier
+        else:
+            self._ending = self._ending.not_after(asked)
 
     def look(self) -> Supervision | None:
         """Enforces the limits; returns how the trial ended once no process of it is left."""
@@ -110,9 +141,17 @@ class WatchedTrial:
             self._enforce(now)
         if not running and self._is_gone():
             return self.supervision()
-        if self._ending is not None and now >= self._ending.kill_at:
+        if self._ending is not None and now >= self._kill_at(self._ending, now):
             self._kill()
         return None
+
+    def _kill_at(self, ending: _Ending, now: float) -> float:
+        """Returns when what is left is killed, by what the trial is busy with now."""
+        self._silence.seconds(now)  # follows the phase
+        if self._silence.phase is Phase.CHECKPOINTING:
+            self._leave_by = now + AFTER_CHECKPOINT_SECONDS
+            return ending.kill_checkpoint_at
+        return min(max(ending.kill_at, self._leave_by), ending.kill_checkpoint_at)
 
     def supervision(self) -> Supervision:
         """Returns how it ended, as far as is known, and leaves it in the attempt's folder."""
@@ -143,7 +182,7 @@ class WatchedTrial:
         if excess := host_memory_excess(allowed, self._memory_bytes):
             self.end(Cause.HOST_MEMORY, excess, grace_seconds=0)  # it may still be growing
         elif excess := wall_clock_excess(allowed, now - self._began):
-            self.end(Cause.WALL_CLOCK, excess, grace_seconds=grace)
+            self.stop(Cause.WALL_CLOCK, excess, grace_seconds=grace)
         elif excess := silence_excess(allowed, silent_seconds, self._silence.phase):
             self.end(Cause.HUNG, excess, grace_seconds=grace)
 

@@ -194,12 +194,38 @@ def test_exposures_stand_seed_beside_seed_three_abreast(printed):
     assert lines[second + 1].split() == ["seed", "3"]
 
 
+def test_packed_rows_are_counted_and_their_fill_is_told(printed):
+    seed = exposure(0)
+    planned = seed.planned.model_copy(update={"rows": 20})
+    packed = dataclasses.replace(seed, planned=planned, last_window_rows=2, row_fill=1794 / 2560)
+
+    lines = printed(exposures=(packed,))
+
+    first = lines.index("records                    53")
+    assert lines[first + 1 : first + 3] == [
+        "packed rows                20",
+        "rows are full to        70.1%",
+    ]
+    assert "last window            2 rows" in lines
+
+
 def test_one_update_of_warm_up_is_one_update(printed):
     brief = dataclasses.replace(exposure(0), warmup=1)
 
     lines = printed(exposures=(brief,))
 
     assert "warm-up              1 update" in lines
+
+
+def test_a_warm_up_over_target_tokens_is_given_in_them(printed):
+    by_tokens = dataclasses.replace(
+        exposure(0), counter="target_tokens", warmup=30, warmup_share=30 / 600
+    )
+
+    lines = [" ".join(line.split()) for line in printed(exposures=(by_tokens,))]
+
+    first = lines.index("warm-up 30 target tokens")
+    assert lines[first + 1] == "warm-up's share 5.0%"
 
 
 def test_records_left_out_are_counted_and_the_first_are_numbered(printed):
@@ -250,3 +276,8 @@ def test_one_seed_is_one_seed(printed):
 def test_the_report_is_plain_json():
     assert json.loads(json.dumps(plain(REPORT), allow_nan=False)) == plain(REPORT)
     assert plain(REPORT)["exposures"][0]["planned"]["target_tokens"] == 600
+
+
+def test_what_the_repeat_is_for_is_told_where_there_is_one(printed):
+    assert part(printed(noise_floor="It runs once more."), "Noise floor") == ["It runs once more."]
+    assert "Noise floor" not in printed()

@@ -91,3 +91,27 @@ def test_every_broken_gate_is_listed(finished, capsys):
         "half, seed 0: it started from other trainable tensors.",
         "half, seed 1: it read 52 records, baseline 53.",
     ]
+
+
+def test_the_noise_floor_is_told_in_one_sentence_and_only_where_it_was_asked_for(
+    sweeper, studies, tmp_path, monkeypatch
+):
+    recorded = studies.finish(tmp_path)
+    monkeypatch.chdir(tmp_path)
+    before = lines(sweeper("compare", "study.yaml").out)
+    studies.add_repeat(recorded)
+    with recorded.open() as store:
+        studies.complete(store, studies.REPEAT, losses=(2.5, 2.0, 1.5))
+
+    shown = lines(sweeper("compare", "study.yaml").out)
+
+    start = shown.index("Noise floor")
+    assert "Noise floor" not in before
+    assert shown[start + 1 : start + 3] == [
+        (
+            "The noise floor is 0: two runs of baseline with seed 0 agree to the last bit, in the "
+            "loss of each of 3 windows, in the validation loss and in the final weights."
+        ),
+        "",
+    ]
+    assert [*shown[: start - 1], *shown[start + 2 :]] == before

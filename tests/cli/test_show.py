@@ -74,6 +74,42 @@ def test_every_attempt_of_a_trial_that_was_resumed_is_shown(sweeper, begun):
     assert "note                    padding is 40 % of what was computed" in shown
 
 
+def test_an_attempt_says_where_it_began_what_it_saved_and_its_seconds(sweeper, begun):
+    shown = show(sweeper, "baseline/0")
+
+    first, second = (shown.index(f"Attempt {number} on cpu:0: {end}") for number, end in ENDS)
+    saved = begun.folder.path / "trials/baseline-0/attempts/1/checkpoints/00000001"
+    assert "began                   with the first window" in shown[first:second]
+    assert f"checkpoints             1, the newest after window 1: {saved}" in shown[first:second]
+    assert "began                   after window 1 of attempt 1" in shown[second:]
+    assert "seconds by phase        loading 2.5, training 8.2, evaluating 1.0" in shown[second:]
+
+
+ENDS = ((1, "lost (preempted)"), (2, "completed (budget_reached)"))
+
+
+def test_what_changed_since_a_checkpoint_is_shown(sweeper, studies, tmp_path):
+    recorded = studies.found(tmp_path)
+    with recorded.open() as store:
+        studies.go_on_elsewhere(store, "baseline/0")
+
+    out = sweeper("show", recorded.file, "baseline/0").out
+
+    assert "changed since           it ran on cpu and goes on on cuda" in out
+
+
+def test_what_was_planned_stands_beside_what_was_read(sweeper, begun):
+    shown = show(sweeper, "baseline/0")
+
+    place = shown.index("Ledger")
+    assert shown[place + 1 : place + 5] == [
+        "               planned  realized",
+        "windows              3         3",
+        "target_tokens       30        30",
+        "updates              -         3",
+    ]
+
+
 @pytest.mark.parametrize(
     ("trial", "heading"), [("double/1", "double/1 running"), ("double/2", "double/2 waiting")]
 )

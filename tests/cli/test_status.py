@@ -29,6 +29,19 @@ def test_a_study_in_mid_run_is_told_with_what_went_wrong_and_what_runs(sweeper, 
     assert ran.err == "Next: sweeper status study.yaml   (while it runs)\n"
 
 
+def test_a_trial_that_went_on_elsewhere_is_told(sweeper, studies, tmp_path):
+    recorded = studies.found(tmp_path)
+    with recorded.open() as store:
+        studies.go_on_elsewhere(store, "baseline/0")
+
+    lines = sweeper("status", recorded.file).out.splitlines()
+
+    place = lines.index("Resumed elsewhere")
+    assert lines[place + 1] == (
+        "baseline/0, attempt 2, after window 1: it ran on cpu and goes on on cuda"
+    )
+
+
 def test_a_study_whose_owner_is_gone_is_to_be_run_again(sweeper, studies, tmp_path):
     recorded = studies.found(tmp_path)
     with recorded.open() as store:

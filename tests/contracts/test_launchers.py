@@ -143,6 +143,41 @@ def test_stop_kills_what_is_left_after_the_grace(launching, folder, tmp_path):
     assert processes_of(tmp_path) == []
 
 
+def test_stop_waits_for_a_checkpoint_that_is_being_written(launching, folder):
+    """Writing takes 2 s, leaving 0.5 s more; the grace is over by then."""
+    running = launching("writes_a_checkpoint_when_asked").start(folder, SLOT, QUICK)
+    until_it_speaks(folder)
+
+    running.stop(grace_seconds=0.5)
+    supervision = within(15, running.poll)
+
+    assert supervision.cause is Cause.STOPPED
+    assert supervision.exit_status == 0
+
+
+def test_stop_does_not_wait_for_ever_for_a_checkpoint(launching, folder):
+    limits = TrialLimits(checkpoint_seconds=1.0)
+    running = launching("writes_a_checkpoint_for_ever").start(folder, SLOT, limits)
+    until_it_speaks(folder)
+
+    began = time.monotonic()
+    running.stop(grace_seconds=0.5)
+    supervision = within(15, running.poll)
+
+    assert supervision.signal == signal.SIGKILL
+    assert time.monotonic() - began >= 1.5
+
+
+def test_kill_does_not_wait_for_a_checkpoint(launching, folder):
+    running = launching("writes_a_checkpoint_for_ever").start(folder, SLOT, QUICK)
+    until_it_speaks(folder)
+    running.stop(grace_seconds=600)
+
+    running.kill()
+
+    assert within(10, running.poll).signal == signal.SIGKILL
+
+
 def test_kill_does_not_wait_for_the_grace_of_a_stop(launching, folder, tmp_path):
     running = launching("defies_signal_15_with_grandchildren").start(folder, SLOT, QUICK)
     until_it_speaks(folder)

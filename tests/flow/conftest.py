@@ -158,6 +158,7 @@ evaluation: {{every: {{target_tokens: {every}}}}}
 run:
   micro_batch: 2
   slots: {slots}
+  checkpoint: {{every: {checkpoint}}}
 """
 
 
@@ -172,6 +173,7 @@ def set_up_laboratory(folder: Path, model: Path, **settings: object) -> Laborato
         "clip": "1.0",
         "every": 200,
         "slots": "[cpu, cpu]",
+        "checkpoint": "10m",
         "tune": LORA,
         "model": model,
     } | settings

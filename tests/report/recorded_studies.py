@@ -14,12 +14,17 @@ import psutil
 
 from sweeper.records import (
     Artifact,
+    CheckpointMade,
     Evaluation,
     Event,
+    Ledger,
     Notice,
     Outcome,
+    Phase,
+    PhaseBegun,
     Reason,
     Record,
+    Resumed,
     Skip,
     Started,
     Stop,
@@ -34,6 +39,7 @@ from sweeper.study.folder import StudyFolder
 BEGAN = datetime(2026, 3, 1, 12, 0, tzinfo=UTC)
 BUDGET = 30
 RATES = {"half": 0.0001, "baseline": 0.0002, "double": 0.0004}
+REPEAT = "baseline/0~repeat"
 
 STUDY_FILE = """\
 name: rates
@@ -55,6 +61,17 @@ run: {micro_batch: 1, max_resumes: 0}
 """
 
 ENVIRONMENT = {"device": "cpu", "precision": "float32", "threads": "1"}
+RESUMED = Resumed(
+    after_window=1,
+    checkpoint="/runs/rates/trials/baseline-0/attempts/1/checkpoints/00000001",
+    sha256="c" * 64,
+)
+SECONDS = {"loading": 2.5, "training": 8.25, "evaluating": 1.0}
+LEDGER = Ledger(
+    planned={"windows": 3, "target_tokens": 30},
+    realized={"windows": 3, "target_tokens": 30, "updates": 3},
+    difference=None,
+)
 TRACEBACK = (
     'Traceback (most recent call last):\n  File "loop.py", line 7\nRuntimeError: no [kernel]'
 )
@@ -119,15 +136,16 @@ def found(place: Path) -> Recorded:
 def begin(place: Path) -> Recorded:
     """Records a study in mid-run: of nine cells two completed, one stopped, one failed, one lost.
 
-    One is running, by this process; three wait. The first cell lost its first attempt.
+    One is running, by this process; three wait. The first cell lost its first attempt after its
+    first window, and went on from there.
     """
     recorded = found(place)
     with recorded.open() as store:
-        _preempt(store, "baseline/0")
-        complete(store, "baseline/0", losses=(2.5, 2.0, 1.5))
+        _preempt(store, "baseline/0", initial_loss=2.5)
+        complete(store, "baseline/0", losses=(2.5, 2.0, 1.5), is_resumed=True)
         complete(store, "half/0", losses=(2.5, 2.25, 1.75))
         _stop(store, "double/0")
-        _fail(store, "baseline/1")
+        fail(store, "baseline/1")
         _lose(store, "half/1")
         _run(store, "double/1")
     return recorded
@@ -151,12 +169,20 @@ def finish(place: Path) -> Recorded:
     return recorded
 
 
+def add_repeat(recorded: Recorded) -> None:
+    """Adds the cell that runs the baseline of the first seed once more."""
+    with recorded.open() as store:
+        store.add_cells([PlannedCell(REPEAT, "baseline~repeat", 0, RATES["baseline"])])
+        store.link_optuna({REPEAT: 9})
+
+
 def complete(
     store: StudyStore,
     cell: str,
     *,
     losses: tuple[float, float, float],
     retention_loss: float = 3.0625,
+    is_resumed: bool = False,
 ) -> None:
     """Completes the cell: three windows of ten targets; validation loss first, later and last."""
     claim = _claim(store, cell)
@@ -165,15 +191,15 @@ def complete(
         store,
         claim,
         started(cell),
-        evaluation(0, loss=first),
-        evaluation(0, split="retention", loss=3.0),
-        update(1, loss=first + 0.125),
+        *([RESUMED] if is_resumed else _first_window(first)),
         update(2, loss=later),
         Notice(message="padding is 40 % of what was computed"),
         update(3, loss=last, clipped=True),
         evaluation(1, loss=last),
         evaluation(1, split="retention", loss=retention_loss),
+        LEDGER,
         Artifact(kind="adapter", path="adapter", sha256="b" * 64),
+        PhaseBegun(phase=Phase.ENDING, seconds=SECONDS),
     )
     store.finish(
         claim,
@@ -185,6 +211,14 @@ def complete(
         max_resumes=0,
         cost=Cost(wall_seconds=12.5, peak_memory_bytes=2**20, exit_status=0),
     )
+
+
+def _first_window(initial_loss: float) -> list[Record]:
+    return [
+        evaluation(0, loss=initial_loss),
+        evaluation(0, split="retention", loss=3.0),
+        update(1, loss=initial_loss + 0.125),
+    ]
 
 
 def report(store: StudyStore, claim: Claim, *facts: Record) -> None:
@@ -202,7 +236,7 @@ def started(cell: str, *, environment: dict[str, str] = ENVIRONMENT) -> Started:
     """What a trial says at its start; seeds differ in their tensors, arms in their rate."""
     arm, _, seed = cell.partition("/")
     return Started(
-        initial_digest=f"tensors of seed {seed}",
+        initial_digest=f"tensors of seed {seed.removesuffix('~repeat')}",
         trainable_parameters=1234,
         adapted_modules=("q_proj", "v_proj"),
         environment=environment,
@@ -240,6 +274,7 @@ def evaluation(index: int, **changes: object) -> Evaluation:
     usual = Evaluation(
         split="validation",
         index=index,
+        window=3 * index,
         target_tokens_read=BUDGET * index,
         updates=3 * index,
         loss=2.5,
@@ -253,11 +288,23 @@ def evaluation(index: int, **changes: object) -> Evaluation:
     return dataclasses.replace(usual, **changes)
 
 
-def _preempt(store: StudyStore, cell: str) -> None:
+def _preempt(store: StudyStore, cell: str, *, initial_loss: float) -> None:
+    """Takes the trial's machine back after its first window."""
     claim = _claim(store, cell)
-    report(store, claim, started(cell))
+    checkpoint = CheckpointMade(
+        window=1, path="checkpoints/00000001", sha256="c" * 64, size_bytes=2048
+    )
+    report(store, claim, started(cell), *_first_window(initial_loss), checkpoint)
     outcome = Outcome(reason=Reason.PREEMPTED, detail="the coordinator asked for the end")
     store.finish(claim, outcome, max_resumes=0, cost=Cost(wall_seconds=2.0))
+
+
+def go_on_elsewhere(store: StudyStore, cell: str) -> None:
+    """Takes the trial's machine back after its first window; it goes on on a GPU, and runs."""
+    _preempt(store, cell, initial_loss=2.5)
+    claim = _claim(store, cell, owner=living_owner())
+    resumed = dataclasses.replace(RESUMED, differences=("it ran on cpu and goes on on cuda",))
+    report(store, claim, started(cell, environment=ENVIRONMENT | {"device": "H200"}), resumed)
 
 
 def _stop(store: StudyStore, cell: str, *, initial_loss: float = 2.5) -> None:
@@ -300,7 +347,7 @@ def _stop(store: StudyStore, cell: str, *, initial_loss: float = 2.5) -> None:
     store.finish(claim, outcome, max_resumes=0, cost=Cost(wall_seconds=1.0, exit_status=0))
 
 
-def _fail(store: StudyStore, cell: str) -> None:
+def fail(store: StudyStore, cell: str) -> None:
     """Fails the trial before its first window, with a traceback on record."""
     claim = _claim(store, cell)
     report(store, claim, started(cell))

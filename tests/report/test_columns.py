@@ -9,6 +9,7 @@ from sweeper.errors import NotFound
 from sweeper.report.columns import (
     ATTEMPTS,
     EVALUATIONS,
+    RECORD_LOSSES,
     TRIALS,
     UPDATES,
     Column,
@@ -44,7 +45,7 @@ def test_a_table_has_the_columns_of_its_view_in_their_order(begun, view, columns
 
 @pytest.mark.parametrize(
     "column",
-    [column for columns in ALL.values() for column in columns],
+    [column for columns in (*ALL.values(), RECORD_LOSSES) for column in columns],
     ids=lambda column: column.name,
 )
 def test_every_column_says_what_it_means(column):

@@ -44,6 +44,8 @@ CELLS = (
         retention_initial_loss=3.0,
         retention_loss=3.0625,
         last_finite_loss=1.5,
+        window_losses=(2.625, 2.0, 1.5),
+        weights_digest="b" * 64,
         initial_digest="tensors of seed 0",
         configuration={"training.learning_rate": "0.0002", "tune": '"lora"'},
         **THREE_WINDOWS,
@@ -59,6 +61,8 @@ CELLS = (
         retention_initial_loss=3.0,
         retention_loss=3.0625,
         last_finite_loss=1.75,
+        window_losses=(2.625, 2.25, 1.75),
+        weights_digest="b" * 64,
         initial_digest="tensors of seed 0",
         configuration={"training.learning_rate": "0.0001", "tune": '"lora"'},
         **THREE_WINDOWS,
@@ -72,6 +76,7 @@ CELLS = (
         first_window_loss=2.625,
         retention_initial_loss=3.0,
         last_finite_loss=2.625,
+        window_losses=(2.625, None),
         initial_digest="tensors of seed 0",
         records_read=(2, 4),
         record_digests=("records up to 1", "records up to 2"),
@@ -112,6 +117,7 @@ CELLS = (
         initial_loss=2.5,
         first_window_loss=2.375,
         last_finite_loss=2.375,
+        window_losses=(2.375,),
         initial_digest="tensors of seed 1",
         records_read=(2,),
         record_digests=("records up to 1",),
@@ -162,6 +168,78 @@ def test_the_study_s_evidence_has_its_question_arms_and_agreed_rules(found):
     )
 
 
+@pytest.fixture
+def with_repeat(studies, tmp_path):
+    """Puts a study that is done on record, and its baseline once more as it is told to end."""
+
+    def record(end=None):
+        recorded = studies.finish(tmp_path)
+        studies.add_repeat(recorded)
+        with recorded.open() as store:
+            end(store, studies.REPEAT) if end else None
+        return recorded
+
+    return record
+
+
+def test_a_repeat_is_a_trial_and_belongs_to_no_arm(studies, with_repeat):
+    recorded = with_repeat(lambda store, cell: studies.complete(store, cell, losses=(2.5, 2, 1.5)))
+    frame = sweeper.trials(recorded.file)
+    found = sweeper.compare(recorded.file)
+
+    assert frame.groupby("arm")["validation_loss"].count().to_dict() == {
+        "baseline": 3,
+        "baseline~repeat": 1,
+        "double": 0,
+        "half": 3,
+    }
+    assert frame.set_index("trial").loc["baseline/0~repeat", "learning_rate"] == 0.0002
+    assert (found.baseline.n_planned, [arm.arm for arm in found.arms]) == (3, ["half", "double"])
+
+
+def test_a_repeat_that_ended_alike_shows_a_floor_of_0(studies, with_repeat):
+    recorded = with_repeat(lambda store, cell: studies.complete(store, cell, losses=(2.5, 2, 1.5)))
+
+    floor = sweeper.compare(recorded.file).noise_floor
+
+    assert (floor.seed, floor.nats, floor.windows_compared, floor.bit_equal) == (0, 0.0, 3, True)
+
+
+def test_a_repeat_that_ended_elsewhere_shows_how_far(studies, with_repeat):
+    recorded = with_repeat(
+        lambda store, cell: studies.complete(store, cell, losses=(2.5, 2.125, 1.5625))
+    )
+
+    floor = sweeper.compare(recorded.file).noise_floor
+
+    assert (floor.nats, floor.first_differing_window, floor.bit_equal) == (0.0625, 2, False)
+
+
+def test_a_repeat_that_did_not_complete_says_why(studies, with_repeat):
+    recorded = with_repeat(studies.fail)
+
+    found = sweeper.compare(recorded.file)
+
+    assert found.noise_floor.sentence == (
+        "The noise floor is not measured: the repeat ended in a code error (RuntimeError: no "
+        "[kernel]): a fault of the run, no finding about the arm."
+    )
+    assert not found.is_partial
+
+
+def test_while_the_repeat_waits_the_comparison_is_partial(with_repeat):
+    found = sweeper.compare(with_repeat().file)
+
+    assert found.is_partial
+    assert found.noise_floor.nats is None
+
+
+def test_a_repeat_that_the_study_s_early_end_left_out_is_not_waited_for(with_repeat):
+    recorded = with_repeat(lambda store, _: store.close_not_run("it ends here"))
+
+    assert not sweeper.compare(recorded.file).is_partial
+
+
 def test_rules_that_were_edited_after_the_start_do_not_count(studies, tmp_path):
     recorded = studies.finish(tmp_path)
     text = recorded.file.read_text("utf-8")
@@ -180,6 +258,17 @@ def test_one_trial_in_bfloat16_loosens_the_gates_on_losses(studies, tmp_path):
         found = evidence(store, recorded_settings(recorded.folder))
 
     assert found.precision is TrialPrecision.BFLOAT16
+
+
+def test_a_trial_that_went_on_elsewhere_has_run_in_another_environment(studies, tmp_path):
+    recorded = studies.found(tmp_path)
+    with recorded.open() as store:
+        studies.go_on_elsewhere(store, "baseline/0")
+        found = evidence(store, recorded_settings(recorded.folder))
+
+    assert found.cell("baseline", 0).environment == ENVIRONMENT | {
+        "device": "cpu, then H200 after window 1"
+    }
 
 
 def test_a_study_that_is_done_is_judged(finished):

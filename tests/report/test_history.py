@@ -5,7 +5,7 @@ import json
 import pytest
 
 from sweeper.errors import NotFound
-from sweeper.report.history import Note, history
+from sweeper.report.history import Checkpoint, Note, history
 
 
 def test_a_failed_trial_keeps_its_evidence(studies, begun):
@@ -34,6 +34,42 @@ def test_every_attempt_is_there_the_first_first(begun):
     assert [attempt["reason"] for attempt in attempts] == ["preempted", "budget_reached"]
 
 
+def test_windows_that_an_earlier_attempt_saved_are_part_of_it(begun):
+    found = history(begun.file, "baseline/0")
+
+    places = [(row["window"], row["attempt"]) for row in found.updates.rows]
+    assert places == [(1, 1), (2, 2), (3, 2)]
+    evaluations = [(row["grid_index"], row["attempt"]) for row in found.evaluations.rows]
+    assert evaluations == [(0, 1), (0, 1), (1, 2), (1, 2)]
+
+
+def test_checkpoints_are_there_with_the_attempt_that_made_them(begun):
+    assert history(begun.file, "baseline/0").checkpoints == [
+        Checkpoint(
+            attempt=1,
+            window=1,
+            path="trials/baseline-0/attempts/1/checkpoints/00000001",
+            size_bytes=2048,
+        )
+    ]
+
+
+def test_what_was_read_stands_beside_what_was_planned(studies, begun):
+    assert history(begun.file, "baseline/0").ledger == studies.LEDGER
+    assert history(begun.file, "double/0").ledger is None
+
+
+def test_what_changed_since_a_checkpoint_is_a_list(studies, tmp_path):
+    recorded = studies.found(tmp_path)
+    with recorded.open() as store:
+        studies.go_on_elsewhere(store, "baseline/0")
+
+    first, second = history(recorded.file, "baseline/0").attempts
+
+    assert first["resume_differences"] is None
+    assert second["resume_differences"] == ["it ran on cpu and goes on on cuda"]
+
+
 def test_remarks_and_stops_are_sentences_of_their_attempt(begun):
     assert history(begun.file, "double/0").notes == [
         Note(
@@ -54,6 +90,7 @@ def test_a_history_is_plain_json_without_a_number_that_is_not_finite(begun):
     assert again == plain
     assert again["trial"]["trial"] == "double/0"
     assert [update["loss"] for update in again["updates"]] == [2.625, None]
+    assert again["ledger"] is None
     assert [evaluation["split"] for evaluation in again["evaluations"]] == [
         "validation",
         "retention",

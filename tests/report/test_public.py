@@ -16,6 +16,7 @@ import sweeper
         ("evaluations", "sweeper.report.tables"),
         ("attempts", "sweeper.report.tables"),
         ("compare", "sweeper.report.comparison"),
+        ("record_losses", "sweeper.report.record_losses"),
     ],
 )
 def test_a_public_function_is_the_report_s_own(name, module):
@@ -23,7 +24,9 @@ def test_a_public_function_is_the_report_s_own(name, module):
 
 
 def test_what_is_public_is_listed():
-    assert sweeper.__all__ == ["attempts", "compare", "evaluations", "trials", "updates"]
+    names = ["attempts", "compare", "evaluations", "record_losses", "trials", "updates"]
+
+    assert sweeper.__all__ == names
     assert set(sweeper.__all__) <= set(dir(sweeper))
 
 

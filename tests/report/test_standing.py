@@ -2,7 +2,7 @@
 
 import os
 
-from sweeper.report.standing import Ending, standing
+from sweeper.report.standing import Ending, Mark, standing
 
 
 def test_cells_are_counted_by_how_they_ended_or_where_they_are(begun):
@@ -51,6 +51,25 @@ def test_a_running_trial_shows_how_far_it_is_and_whose_it_is(begun):
     assert (running.target_tokens_read, running.loss) == (10, 2.375)
     assert (running.host, running.pid) == (os.uname().nodename, os.getpid())
     assert running.owner_is_alive
+
+
+def test_a_trial_that_went_on_elsewhere_is_marked(studies, tmp_path):
+    recorded = studies.found(tmp_path)
+    with recorded.open() as store:
+        studies.go_on_elsewhere(store, "baseline/0")
+
+    assert standing(recorded.file).resumed_elsewhere == [
+        Mark(
+            trial="baseline/0",
+            attempt=2,
+            after_window=1,
+            differences=("it ran on cpu and goes on on cuda",),
+        )
+    ]
+
+
+def test_a_trial_that_went_on_as_it_had_begun_has_no_mark(begun):
+    assert standing(begun.file).resumed_elsewhere == []
 
 
 def test_a_study_is_attended_while_an_owner_lives(begun):

@@ -12,6 +12,7 @@ import pytest
 
 from sweeper.records import Reason
 from sweeper.selection.evidence import (
+    REPEAT,
     Arm,
     CellEvidence,
     EvaluationSet,
@@ -53,6 +54,8 @@ def cell_of(arm: str, value: float | str, seed: int, entry: float | Reason) -> C
         windows=len(reached),
         skipped=0,
         stopped_at_target_tokens=None if completed else 41_000,
+        window_losses=tuple(2.0 + seed / 10 - count / 64 for count in reached),
+        weights_digest=f"weights-{arm}-{seed}" if completed else None,
         configuration={"training.learning_rate": repr(value), "training.clip_norm": "1.0"},
     )
 
@@ -106,6 +109,23 @@ def retained(study: StudyEvidence, losses: Mapping[str, Sequence[float | None]])
         for cell in study.cells
     )
     return dataclasses.replace(study, cells=cells, has_retention=True)
+
+
+def repeated(
+    study: StudyEvidence, entry: float | Reason | None = None, **fields: Any
+) -> StudyEvidence:
+    """Returns the study with its baseline of seed 0 run once more: equal but for what is given."""
+    first = study.cell("baseline", 0)
+    if isinstance(entry, Reason):
+        first = cell_of("baseline", RATES["baseline"], 0, entry)
+    elif entry is not None:
+        first = dataclasses.replace(first, validation_loss=entry)
+    return dataclasses.replace(study, repeat=dataclasses.replace(first, arm=REPEAT, **fields))
+
+
+@pytest.fixture(scope="session")
+def repeat() -> Callable[..., StudyEvidence]:
+    return repeated
 
 
 @pytest.fixture(scope="session")

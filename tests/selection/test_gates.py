@@ -298,6 +298,8 @@ def test_the_compared_key_must_be_on_record(study, alter):
         (TrialPrecision.FLOAT32, 2e-6, 1),
         (TrialPrecision.BFLOAT16, 5e-4, 0),
         (TrialPrecision.BFLOAT16, 2e-3, 1),
+        (TrialPrecision.FLOAT16, 5e-4, 0),
+        (TrialPrecision.FLOAT16, 2e-3, 1),
     ],
 )
 def test_equal_losses_are_as_equal_as_the_precision_allows(study, alter, precision, off, breaks):
@@ -410,6 +412,7 @@ def test_a_precision_study_needs_the_same_set_but_not_the_same_way_to_score_it(
     way = EvaluationSet(set_digest="v", target_tokens=500, dtype="bfloat16", micro_batch=8)
     other = dataclasses.replace(way, set_digest="other")
     environment = {"device": "cpu", "micro_batch": "4", "precision": "bfloat16"}
+    environment["loss_scaling"] = "yes"
     same_set = alter(
         precision_study,
         "bfloat16",

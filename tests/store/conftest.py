@@ -14,6 +14,7 @@ import pytest
 
 from sweeper.records import (
     Artifact,
+    CheckpointMade,
     Evaluation,
     Event,
     Notice,
@@ -22,11 +23,12 @@ from sweeper.records import (
     PhaseBegun,
     Reason,
     Record,
+    Resumed,
     Started,
     Stop,
     Update,
 )
-from sweeper.store.claims import Owner
+from sweeper.store.claims import Claim, Owner
 from sweeper.store.planning import RecordedStudy
 from sweeper.store.store import StudyStore
 
@@ -86,6 +88,7 @@ UPDATE = Update(
 EVALUATION = Evaluation(
     split="validation",
     index=0,
+    window=0,
     target_tokens_read=0,
     updates=0,
     loss=3.0,
@@ -218,6 +221,52 @@ def completed() -> Outcome:
 @pytest.fixture
 def ended() -> Callable[[Reason], Outcome]:
     return lambda reason: Outcome(reason=reason, detail=f"ended: {reason.value}")
+
+
+@pytest.fixture
+def checkpoint() -> Callable[[int], CheckpointMade]:
+    """Returns the record of a checkpoint after that window."""
+    return lambda window: CheckpointMade(
+        window=window, path=f"checkpoints/{window:08d}", sha256="c" * 64, size_bytes=1
+    )
+
+
+@pytest.fixture
+def resumed() -> Callable[..., Resumed]:
+    """Returns the record of going on after that window of an attempt."""
+
+    def resume(after_window: int, *, attempt: int, differences: tuple[str, ...] = ()) -> Resumed:
+        folder = f"/runs/rates/trials/double-0/attempts/{attempt}"
+        return Resumed(
+            after_window=after_window,
+            checkpoint=f"{folder}/checkpoints/{after_window:08d}",
+            sha256="c" * 64,
+            differences=differences,
+        )
+
+    return resume
+
+
+@pytest.fixture
+def attempt(
+    store: StudyStore,
+    owner: Owner,
+    numbered: Callable[..., tuple[Event, ...]],
+    ended: Callable[[Reason], Outcome],
+) -> Callable[..., Claim]:
+    """Runs an attempt that reports the records and ends for the reason, or not at all."""
+
+    def run(
+        cell: str, *records: Record, reason: Reason | None = Reason.KILLED, max_resumes: int = 9
+    ) -> Claim:
+        claim = store.claim(owner, "cpu0", cell=cell)
+        assert claim is not None
+        store.ingest(claim, numbered(*records))
+        if reason is not None:
+            assert store.finish(claim, ended(reason), max_resumes=max_resumes)
+        return claim
+
+    return run
 
 
 class Child:

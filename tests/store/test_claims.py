@@ -64,6 +64,18 @@ def test_the_order_can_be_reversed(store, owner):
     assert [claim.cell for claim in claims] == ["double/1", "baseline/1"]
 
 
+def test_cells_that_are_barred_are_left_to_others(store, owner):
+    barred = ["baseline/0", "baseline/1", "double/1"]
+
+    assert store.claim(owner, "cpu0", barred=barred).cell == "double/0"
+    assert store.claim(owner, "cpu0", barred=barred) is None
+    assert store.claim(owner, "cpu1", barred=["double/1"]).cell == "baseline/0"
+
+
+def test_a_given_cell_that_is_barred_is_not_claimed(store, owner):
+    assert store.claim(owner, "cpu0", cell="double/1", barred=["double/1"]) is None
+
+
 def test_a_given_cell_is_claimed_only_while_it_is_free(store, owner):
     assert store.claim(owner, "cpu0", cell="double/1").cell == "double/1"
     assert store.claim(owner, "cpu0", cell="double/1") is None

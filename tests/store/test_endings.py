@@ -143,12 +143,42 @@ def test_a_cell_lost_once_more_than_it_may_be_resumed_ends_as_lost(store, owner,
     assert store.claim(owner, "cpu0", cell="double/0") is None
 
 
-def test_preempted_and_cancelled_attempts_use_up_no_resume(store, owner, ended):
-    lose(store, owner, "double/0", ended(Reason.PREEMPTED), max_resumes=1)
+def test_cancelled_attempts_use_up_no_resume(store, owner, ended):
+    lose(store, owner, "double/0", ended(Reason.USER_CANCELLED), max_resumes=1)
     lose(store, owner, "double/0", ended(Reason.USER_CANCELLED), max_resumes=1)
     lose(store, owner, "double/0", ended(Reason.KILLED), max_resumes=1)
 
     assert status_of(store, "double/0").status is CellStatus.WAITING
+
+
+def test_losses_after_which_a_cell_came_further_use_up_no_resume(
+    store, attempt, checkpoint, resumed
+):
+    """Each attempt saves ten windows more, and is killed."""
+    once = {"reason": Reason.KILLED, "max_resumes": 1}
+    attempt("double/0", checkpoint(10), **once)
+    attempt("double/0", resumed(10, attempt=1), checkpoint(20), **once)
+    attempt("double/0", resumed(20, attempt=2), checkpoint(30), **once)
+
+    assert status_of(store, "double/0").status is CellStatus.WAITING
+
+
+def test_preemptions_before_which_nothing_was_saved_use_up_resumes(
+    store, attempt, checkpoint, resumed
+):
+    once = {"reason": Reason.PREEMPTED, "max_resumes": 1}
+    attempt("double/0", checkpoint(10), **once)
+    attempt("double/0", resumed(10, attempt=1), **once)
+    assert status_of(store, "double/0").status is CellStatus.WAITING
+
+    attempt("double/0", resumed(10, attempt=1), **once)
+
+    cell = status_of(store, "double/0")
+    assert (cell.status.value, cell.outcome.value, cell.reason.value) == (
+        "ended",
+        "lost",
+        "preempted",
+    )
 
 
 def test_evidence_is_json_that_every_reader_takes(store, owner):

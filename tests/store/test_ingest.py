@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import json
 import math
 from datetime import UTC, datetime
 
 import pytest
 
 from sweeper.errors import StoreError
-from sweeper.records import Skip, encode
+from sweeper.records import Artifact, Phase, PhaseBegun, Skip, encode
 from sweeper.store.store import StudyStore
 
 
@@ -107,6 +108,72 @@ def test_events_of_an_attempt_that_lost_its_cell_are_kept_as_its_history(
 
     assert [row["record_digest"] for row in store.updates()] == ["new"]
     assert [note.attempt for note in store.notes()] == [1]
+
+
+def test_where_an_attempt_began_what_it_saved_and_its_seconds_are_on_its_row(
+    store, attempt, checkpoint, resumed, update
+):
+    seconds = {"loading": 2.5, "training": 8.0, "checkpointing": 0.25}
+    attempt("double/0", checkpoint(3), checkpoint(6))
+    attempt(
+        "double/0",
+        PhaseBegun(phase=Phase.LOADING),
+        resumed(6, attempt=1, differences=("2 ranks then, 1 now",)),
+        update(window=7),
+        PhaseBegun(phase=Phase.ENDING, seconds=seconds),
+    )
+
+    first, second = store.attempts("double/0")
+
+    assert (first["resumed_after_window"], first["resumed_from_attempt"]) == (0, None)
+    assert (first["checkpoint_window"], first["checkpoint_path"]) == (
+        6,
+        "trials/double-0/attempts/1/checkpoints/00000006",
+    )
+    assert (second["resumed_after_window"], second["resumed_from_attempt"]) == (6, 1)
+    assert second["resume_checkpoint"].endswith("/attempts/1/checkpoints/00000006")
+    assert json.loads(second["resume_differences"]) == ["2 ranks then, 1 now"]
+    assert second["checkpoint_window"] is None
+    phases = ("loading", "training", "evaluating", "checkpointing", "saving")
+    assert [second[f"{phase}_seconds"] for phase in phases] == [2.5, 8.0, None, 0.25, None]
+
+
+def test_an_attempt_that_only_loaded_has_begun_after_no_window(store, attempt, started, notice):
+    attempt("double/0", PhaseBegun(phase=Phase.LOADING), started, notice)
+
+    assert store.attempts("double/0")[0]["resumed_after_window"] is None
+
+
+def test_weights_best_weights_and_evidence_are_told_apart(store, attempt):
+    attempt(
+        "double/0",
+        Artifact(kind="model", path="adapter", sha256="a0"),
+        Artifact(kind="best", path="best", sha256="b0"),
+        Artifact(kind="evidence", path="evidence", sha256="e0"),
+    )
+
+    (row,) = store.attempts("double/0")
+    folder = "trials/double-0/attempts/1"
+    assert (row["adapter_path"], row["adapter_sha256"]) == (f"{folder}/adapter", "a0")
+    assert (row["best_path"], row["best_sha256"]) == (f"{folder}/best", "b0")
+    assert row["evidence_path"] == f"{folder}/evidence"
+    assert store.trials("double/0")[0]["best_path"] == f"{folder}/best"
+
+
+def test_the_file_of_the_records_losses_is_named_as_it_lies_in_the_run_folder(
+    store, attempt, evaluation
+):
+    attempt("double/0", evaluation(per_record_path="evaluations/v.parquet", per_record_sha256="f0"))
+
+    (row,) = store.evaluations()
+    assert row["per_record_path"] == "trials/double-0/attempts/1/evaluations/v.parquet"
+    assert row["per_record_sha256"] == "f0"
+
+
+def test_the_scale_of_the_loss_is_stored_where_there_was_one(store, attempt, update):
+    attempt("double/0", update(window=1, loss_scale=65536.0), update(window=2))
+
+    assert [row["loss_scale"] for row in store.updates()] == [65536.0, None]
 
 
 def test_times_are_stored_as_utc_text(store, owner, numbered, update):

@@ -20,6 +20,8 @@ REASONS = st.sampled_from(
     [Reason.BUDGET_REACHED, Reason.DIVERGED, Reason.KILLED, Reason.PREEMPTED, Reason.CODE_ERROR]
 )
 MAX_RESUMES = 2
+LOST = {Reason.KILLED, Reason.PREEMPTED}
+"""No attempt here makes a checkpoint, so that a preemption is a loss like any other."""
 FINAL = {Reason.BUDGET_REACHED, Reason.DIVERGED, Reason.CODE_ERROR}
 
 
@@ -100,7 +102,7 @@ class Ownership(RuleBasedStateMachine):
         del self.owned[claim.cell]
         if reason in FINAL:
             self.ended.add(claim.cell)
-        if reason is Reason.KILLED:
+        if reason in LOST:
             self.record_loss(claim.cell)
 
     @precondition(lambda self: self.every_claim)

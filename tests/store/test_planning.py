@@ -8,6 +8,7 @@ import pytest
 
 from sweeper.errors import StoreError, StudyConflict
 from sweeper.records import Reason
+from sweeper.store.claims import Owner
 from sweeper.store.status import CellStatus
 from sweeper.store.store import StudyStore
 
@@ -140,3 +141,12 @@ def test_why_a_study_ended_is_kept(store):
 
     assert store.study().ended_why == "every cell has ended"
     assert statuses(store) == ["waiting"] * 4
+
+
+def test_a_repeat_has_a_place_beside_the_cell_of_its_seed(store, make_cell):
+    store.add_cells([make_cell("baseline/0~repeat", "baseline~repeat", 0, 0.0002)])
+
+    assert [cell.cell for cell in store.cells()][-2:] == ["double/1", "baseline/0~repeat"]
+    assert store.claim(
+        Owner(worker="w", host="h", pid=1, started_at="1.0"), "cpu0", cell="baseline/0~repeat"
+    ).folder == ("trials/baseline~repeat-0/attempts/1")

@@ -27,22 +27,22 @@ def test_sixteen_processes_may_open_a_fresh_database_at_once(
 
     assert answers == ["None"] * 16
     connection = sqlite3.connect(database)
-    assert connection.execute("SELECT id, version FROM sweeper_schema").fetchall() == [(1, 1)]
+    assert connection.execute("SELECT id, version FROM sweeper_schema").fetchall() == [(1, 2)]
     connection.close()
 
 
 @pytest.mark.parametrize("open_store", [StudyStore.create, StudyStore.open, StudyStore.read])
 def test_a_newer_schema_is_refused_and_both_versions_are_named(store, url, database, open_store):
-    change(database, "UPDATE sweeper_schema SET version = 2")
+    change(database, "UPDATE sweeper_schema SET version = 3")
 
-    with pytest.raises(StoreError, match=r"got version 2; expected version 1.*newer sweeper"):
+    with pytest.raises(StoreError, match=r"got version 3; expected version 2.*newer sweeper"):
         open_store(url)
 
 
 def test_an_older_schema_is_refused_too(store, url, database):
-    change(database, "UPDATE sweeper_schema SET version = 0")
+    change(database, "UPDATE sweeper_schema SET version = 1")
 
-    with pytest.raises(StoreError, match=r"got version 0; expected version 1.*older sweeper"):
+    with pytest.raises(StoreError, match=r"got version 1; expected version 2.*older sweeper"):
         StudyStore.open(url)
 
 

@@ -1,5 +1,7 @@
 """A trial's process without a model: it writes the events that a real one would.
 
+Where an earlier attempt has left a checkpoint, here no more than a folder, it goes on after it.
+
 Usage: fake_trial.py BEHAVIOURS.json ATTEMPT_FOLDER. The behaviours map `arm/seed` to a list with
 one word per attempt, the last of which also stands for all later attempts.
 """
@@ -15,12 +17,14 @@ from pathlib import Path
 
 from sweeper.records import (
     Artifact,
+    CheckpointMade,
     Evaluation,
     Event,
     Outcome,
     Phase,
     PhaseBegun,
     Reason,
+    Resumed,
     Started,
     Stop,
     Update,
@@ -37,6 +41,7 @@ class FakeTrial:
         self.folder = folder
         self.events = (folder / "events.jsonl").open("a", encoding="utf-8")
         self.sequence = 0
+        self.after_window = 0
         self.interrupted = False
         signal.signal(signal.SIGTERM, self.interrupt)
 
@@ -56,15 +61,51 @@ class FakeTrial:
                 initial_digest="d0",
                 trainable_parameters=3,
                 adapted_modules=("q",),
-                environment={"micro_batch": "1", "deterministic": "yes"},
+                environment={
+                    "device": "cpu",
+                    "micro_batch": "1",
+                    "ranks": str(self.spec["ranks"]),
+                    "deterministic": "yes",
+                },
             )
         )
+        if (checkpoint := self.newest_checkpoint()) is not None:
+            self.after_window = int(checkpoint.name)
+            self.emit(
+                Resumed(
+                    after_window=self.after_window,
+                    checkpoint=str(checkpoint),
+                    sha256="c0",
+                    differences=self.differences(checkpoint),
+                )
+            )
+
+    def newest_checkpoint(self) -> Path | None:
+        earlier = self.spec["resume_from"]
+        while earlier is not None:
+            found = sorted(Path(earlier).glob("checkpoints/*"))
+            if found:
+                return found[-1]
+            earlier = json.loads((Path(earlier) / "spec.json").read_text())["resume_from"]
+        return None
+
+    def differences(self, checkpoint: Path) -> tuple[str, ...]:
+        then = json.loads((checkpoint.parents[1] / "spec.json").read_text())["ranks"]
+        now = self.spec["ranks"]
+        return () if now == then else (f"ranks: {then} then, {now} now",)
+
+    def checkpoint(self, window: int) -> None:
+        path = f"checkpoints/{window:08d}"
+        (self.folder / path).mkdir(parents=True)
+        self.emit(PhaseBegun(phase=Phase.CHECKPOINTING, seconds={"training": 0.5}))
+        self.emit(CheckpointMade(window=window, path=path, sha256="c0", size_bytes=1))
 
     def evaluate(self, index: int, read: int, loss: float) -> None:
         self.emit(
             Evaluation(
                 split="validation",
                 index=index,
+                window=index * WINDOWS,
                 target_tokens_read=read,
                 updates=index * WINDOWS,
                 loss=loss,
@@ -103,13 +144,17 @@ class FakeTrial:
         )
 
     def train(self, windows: int = WINDOWS) -> None:
-        self.evaluate(0, 0, 4.0)
-        for window in range(1, windows + 1):
+        if self.after_window == 0:
+            self.evaluate(0, 0, 4.0)
+        for window in range(self.after_window + 1, windows + 1):
             self.update(window)
 
     def save(self) -> None:
         (self.folder / "adapter").mkdir()
         self.emit(Artifact(kind="adapter", path="adapter", sha256="a0"))
+        if self.spec["keep_best"]:
+            (self.folder / "best").mkdir()
+            self.emit(Artifact(kind="best", path="best", sha256="b0"))
 
     def end(self, reason: Reason, detail: str, status: int = 0) -> int:
         self.emit(Outcome(reason=reason, detail=detail))
@@ -120,6 +165,14 @@ class FakeTrial:
         self.start()
         self.train()
         self.evaluate(1, self.spec["budget_target_tokens"], validation_loss)
+        self.save()
+        return self.end(Reason.BUDGET_REACHED, "read the whole budget")
+
+    def best_half_way(self) -> int:
+        self.start()
+        self.train()
+        self.evaluate(1, self.spec["budget_target_tokens"] // 2, 2.0)
+        self.evaluate(2, self.spec["budget_target_tokens"], 2.5)
         self.save()
         return self.end(Reason.BUDGET_REACHED, "read the whole budget")
 
@@ -150,6 +203,15 @@ class FakeTrial:
     def killed(self) -> int:
         self.start()
         self.train(2)
+        os.kill(os.getpid(), signal.SIGKILL)
+        return 1
+
+    def killed_after_a_checkpoint(self) -> int:
+        """One window more than it had when it began is saved, one more is lost."""
+        self.start()
+        self.train(self.after_window + 1)
+        self.checkpoint(self.after_window + 1)
+        self.update(self.after_window + 2)
         os.kill(os.getpid(), signal.SIGKILL)
         return 1
 
@@ -184,11 +246,22 @@ class FakeTrial:
         self.save()
         return self.end(Reason.BUDGET_REACHED, "read the whole budget")
 
+    def unhurried_later(self) -> int:
+        self.start()
+        self.train(self.after_window + 1)
+        time.sleep(2.0)
+        for window in range(self.after_window + 2, WINDOWS + 1):
+            self.update(window)
+        self.evaluate(1, self.spec["budget_target_tokens"], 2.5)
+        self.save()
+        return self.end(Reason.BUDGET_REACHED, "read the whole budget")
+
     def slow(self) -> int:
         self.start()
         self.train(1)
         for _ in range(600):
             if self.interrupted:
+                self.checkpoint(1)
                 return self.end(Reason.PREEMPTED, "signal 15")
             time.sleep(0.05)
         return self.end(Reason.BUDGET_MISMATCH, "waited in vain", status=1)

@@ -18,7 +18,7 @@ from sweeper.study.exposure import ExposurePlan
 from sweeper.study.fingerprint import fingerprint
 from sweeper.study.folder import StudyFolder
 from sweeper.study.loading import load_study
-from sweeper.study.plan import Cell, Plan
+from sweeper.study.plan import Plan, plan_cells
 from sweeper.study.spec import PlannedExposure
 from sweeper.sweep import slot_loop
 from sweeper.sweep.coordinator import only_coordinator
@@ -43,6 +43,7 @@ tune: lora
 data: {{train: {{path: t.jsonl}}, validation: {{path: v.jsonl}}, max_length: 16}}
 training: {{learning_rate: {rate}, schedule: {{kind: constant}}, records_per_update: 1}}
 stop: {{study: {rule}}}
+selection: {{noise_floor: {noise_floor}}}
 run: {{micro_batch: 1, max_resumes: 1}}
 """
 
@@ -58,12 +59,14 @@ class SmallStudy:
         seeds="[0]",
         rate="2e-4",
         rule="baseline_failed",
+        noise_floor="false",
     ):
         self.place = Path(folder)
         self.place.mkdir(parents=True, exist_ok=True)
         file = self.place / "small.yaml"
         if not file.exists():
-            file.write_text(YAML.format(arms=arms, seeds=seeds, rate=rate, rule=rule))
+            settings = {"arms": arms, "seeds": seeds, "rate": rate, "rule": rule}
+            file.write_text(YAML.format(**settings, noise_floor=noise_floor))
         self.file = load_study(file)
         self.plan = plan_of(self.file)
         self.folder = StudyFolder.beside(file, "small")
@@ -73,13 +76,23 @@ class SmallStudy:
         """Says what each cell's attempts do; cells left out complete."""
         (self.place / "behaviours.json").write_text(json.dumps(behaviours))
 
-    def run(self, *, slots=1, observer=None, stop=None, reverse=False, replace=False):
+    def run(
+        self,
+        *,
+        slots=1,
+        device=None,
+        observer=None,
+        stop=None,
+        reverse=False,
+        replace=False,
+        elsewhere=False,
+    ):
         """Runs the study as `run_study` does, with the plan given instead of prepared."""
         watching = Onlookers(observer=observer or SilentObserver(), stop=stop or StopRequest())
         if not (self.place / "behaviours.json").exists():
             self.behave({})
         choices = RunChoices(
-            slots=tuple(Slot(name=f"cpu {n}", device=None) for n in range(slots)),
+            slots=_slots(slots, device),
             launcher=LocalLauncher(
                 logs=self.folder.logs,
                 trial_command=(
@@ -89,25 +102,33 @@ class SmallStudy:
                 ),
             ),
             reverse_claims=reverse,
+            resume_elsewhere=elsewhere,
         )
         with only_coordinator(self.folder) as owner:
             take_up(self.file, self.folder, owner, replace=replace, observer=watching.observer)
             return run_plan(self.file, self.plan, owner, watching=watching, choices=choices)
 
 
+def _slots(slots, device):
+    """Returns so many slots, or those that are given."""
+    if isinstance(slots, int):
+        return tuple(Slot(name=f"cpu {n}", device=device) for n in range(slots))
+    return tuple(slots)
+
+
 def plan_of(study_file):
     study = study_file.study
     arms = plan_arms(study)
-    protocol = {"training": {"learning_rate": study.learning_rate}, "stop": study.stop.study}
+    protocol = {
+        "training": {"learning_rate": study.learning_rate},
+        "stop": study.stop.study,
+        "selection": {"checkpoint": study.selection.checkpoint},
+    }
     return Plan(
         name=study.name,
         fingerprint=fingerprint(protocol),
         protocol=protocol,
-        cells=tuple(
-            Cell(id=f"{arm.name}/{seed}", arm=arm.name, seed=seed, value=arm.value)
-            for seed in study.seeds
-            for arm in arms
-        ),
+        cells=plan_cells(study, arms),
         arms=arms,
         exposures={seed: _exposure(seed) for seed in study.seeds},
         warnings=(),

@@ -3,8 +3,10 @@
 import pytest
 
 from sweeper.errors import StudyConflict, StudyFileError
+from sweeper.store.store import StudyStore
 from sweeper.sweep.running import under_name
 from sweeper.sweep.stop_request import StopRequest
+from sweeper.workers.slots import Slot
 
 
 def edited(study, small, old, new):
@@ -58,6 +60,80 @@ def test_a_seed_that_has_begun_does_not_go_on_another_way(
     (fault,) = refusal.value.faults
     assert (fault.where, fault.got, fault.expected) == (key, now, before)
     assert "seed 0" in fault.what
+
+
+def test_a_seed_that_has_begun_does_not_go_on_with_other_ranks_unasked(study, small, recorder):
+    run_first_trial(study, recorder)
+    changed = edited(study, small, "max_resumes", "devices_per_trial: 2, max_resumes")
+
+    with pytest.raises(StudyConflict) as refusal:
+        changed.run()
+
+    (fault,) = refusal.value.faults
+    assert (fault.where, fault.got, fault.expected) == ("run.devices_per_trial", "2", "1")
+    assert "go on with --resume-elsewhere: trials are then marked" in fault.hint
+
+
+def test_a_trial_that_goes_on_elsewhere_is_told_so_and_says_what_changed(study, small, recorder):
+    study.behave({"baseline/0": ["slow", "complete"]})
+    stop = StopRequest()
+    study.run(stop=stop, observer=recorder(progress=stop.ask))
+    changed = edited(study, small, "max_resumes", "devices_per_trial: 2, max_resumes")
+    observer = recorder()
+
+    end = changed.run(elsewhere=True, observer=observer)
+
+    assert end.counts == {"completed": 2}
+    assert observer.messages[0] == (
+        "baseline/0 goes on after window 1 of attempt 1; ranks: 1 then, 2 now"
+    )
+    with StudyStore.read(changed.url) as store:
+        first, second = [each for each in store.stretches() if each.cell == "baseline/0"]
+    assert (first.environment["ranks"], second.environment["ranks"]) == ("1", "2")
+    assert second.resume_differences == ("ranks: 1 then, 2 now",)
+
+
+def test_a_seed_that_has_begun_does_not_go_on_on_another_kind_of_device_unasked(study, recorder):
+    run_first_trial(study, recorder)
+
+    with pytest.raises(StudyConflict) as refusal:
+        study.run(device="GPU-0a1b")
+
+    (fault,) = refusal.value.faults
+    assert (fault.where, fault.got, fault.expected) == ("run.slots", "cpu 0", "cpu")
+    assert "seed 0" in fault.what
+    assert "--resume-elsewhere" in fault.hint
+
+
+def test_asked_to_it_goes_on_on_another_kind_of_device(study, recorder):
+    run_first_trial(study, recorder)
+
+    assert study.run(device="GPU-0a1b", elsewhere=True).counts == {"completed": 2}
+
+
+def test_a_seed_that_has_not_begun_runs_on_any_device(study):
+    assert study.run(device="GPU-0a1b").counts == {"completed": 2}
+
+
+def test_a_trial_that_has_begun_waits_for_its_kind_of_device(tmp_path, small, recorder, attempts):
+    """There is a slot of each kind; the one without a GPU gets to it when it is free."""
+    study = small(tmp_path, seeds="[0, 1]")
+    study.behave({"baseline/0": ["slow", "complete"]})
+    stop = StopRequest()
+    study.run(stop=stop, observer=recorder(progress=stop.ask))
+
+    end = study.run(slots=[Slot(name="gpu", device="GPU-0a1b"), Slot(name="cpu", device=None)])
+
+    assert end.counts == {"completed": 4}
+    with StudyStore.read(study.url) as store:
+        assert [row["slot"] for row in store.attempts("baseline/0")] == ["cpu 0", "cpu"]
+
+
+def test_how_checkpoints_are_kept_may_change(study, small, recorder):
+    run_first_trial(study, recorder)
+    changed = edited(study, small, "max_resumes: 1", "max_resumes: 1, checkpoint: {every: 30s}")
+
+    assert changed.run().counts == {"completed": 2}
 
 
 def test_what_only_says_how_a_study_runs_may_change(study, small, recorder):

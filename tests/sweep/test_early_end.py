@@ -1,8 +1,11 @@
 """When a study ends before all of its cells have run."""
 
+import dataclasses
+
 import pytest
 
 from sweeper.records import OutcomeKind, Reason
+from sweeper.selection.evidence import REPEAT
 from sweeper.store.reading import CellRecord
 from sweeper.store.status import CellStatus
 from sweeper.sweep.early_end import baseline_failure, first_trial_failure, is_proven
@@ -13,7 +16,7 @@ def cell(name, outcome=None, reason=None):
     return CellRecord(
         cell=name,
         arm=arm,
-        seed=int(seed),
+        seed=int(seed.removesuffix("~repeat")),
         value=1e-4,
         status=CellStatus.ENDED if outcome else CellStatus.WAITING,
         outcome=outcome,
@@ -42,6 +45,9 @@ UNDER_WAY = {"updates": 1, "initial_loss": 4.0}
 STOPPED_BASELINE = cell("baseline/1", OutcomeKind.STOPPED, Reason.DIVERGED)
 STOPPED_ARM = cell("double/1", OutcomeKind.STOPPED, Reason.DIVERGED)
 LOST_BASELINE = cell("baseline/0", OutcomeKind.LOST, Reason.KILLED)
+STOPPED_REPEAT = dataclasses.replace(
+    cell("baseline/0~repeat", OutcomeKind.STOPPED, Reason.DIVERGED), arm=REPEAT
+)
 OPEN = cell("half/1")
 
 
@@ -51,7 +57,7 @@ def test_a_stopped_baseline_ends_the_study_with_its_reason():
     assert why == "baseline_failed: baseline/1 was stopped (diverged): why"
 
 
-@pytest.mark.parametrize("cells", [[OPEN], [STOPPED_ARM], [LOST_BASELINE]])
+@pytest.mark.parametrize("cells", [[OPEN], [STOPPED_ARM], [LOST_BASELINE], [STOPPED_REPEAT]])
 def test_other_endings_do_not(cells):
     assert baseline_failure(cells, rule="baseline_failed") is None
 

@@ -63,6 +63,7 @@ UPDATE = Update(
 EVALUATION = Evaluation(
     split="validation",
     index=1,
+    window=1,
     target_tokens_read=10,
     updates=1,
     loss=1.5,
@@ -173,6 +174,39 @@ def test_a_claim_to_be_complete_needs_all_its_evidence(store, claim, folder, rec
 
     assert outcome.reason is reason
     assert store.trials()[0]["validation_loss"] is None
+
+
+BEST = Artifact(kind="best", path="best", sha256="b0")
+EVIDENCE = Artifact(kind="evidence", path="evidence", sha256="e0")
+
+
+@pytest.mark.parametrize(
+    ("artifacts", "detail"),
+    [
+        ((SAVED,), "it left no weights of its lowest validation loss"),
+        ((SAVED, BEST), "best is not there"),
+        ((EVIDENCE,), "evidence is not there"),
+        ((dataclasses.replace(EVIDENCE, path="adapter"),), "it left no weights"),
+    ],
+)
+def test_a_study_of_the_best_validation_needs_both_kinds_of_weights(
+    store, claim, folder, artifacts, detail
+):
+    write(folder, UPDATE, EVALUATION, *artifacts, DONE)
+    terms = dataclasses.replace(TERMS, keeps_best=True)
+
+    outcome = finish_attempt(store, claim, folder, ENDED, terms=terms)
+
+    assert outcome.reason is Reason.RESULT_MISSING
+    assert outcome.detail == f"it claims to be complete, but {detail}"
+
+
+def test_a_trial_with_both_kinds_of_weights_is_complete_where_both_are_kept(store, claim, folder):
+    (folder.path / "best").mkdir(parents=True)
+    write(folder, UPDATE, EVALUATION, SAVED, BEST, DONE)
+    terms = dataclasses.replace(TERMS, keeps_best=True)
+
+    assert finish_attempt(store, claim, folder, ENDED, terms=terms).reason is Reason.BUDGET_REACHED
 
 
 def test_an_exit_status_other_than_0_is_not_complete(store, claim, folder):

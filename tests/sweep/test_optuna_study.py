@@ -74,6 +74,31 @@ def test_cells_are_queued_in_plan_order_with_what_they_are(loaded):
     assert trials[1].system_attrs == {"fixed_params": {"learning_rate": 4e-4}}
 
 
+def test_a_repeat_says_what_it_repeats_and_belongs_to_no_arm(url):
+    repeat = Cell(
+        id="baseline/0~repeat", arm="baseline~repeat", seed=0, value=2e-4, repeats="baseline/0"
+    )
+    study = OptunaStudy.open(
+        url, name="rates", factor="learning_rate", cells=(CELLS[0], repeat, CELLS[1])
+    )
+    study.enqueue(fingerprint="f0")
+    study.close()
+    storage = optuna.storages.RDBStorage(url)
+
+    queued = optuna.load_study(study_name="rates", storage=storage).get_trials()
+
+    assert queued[1].user_attrs == {
+        "cell": "baseline/0~repeat",
+        "arm": "baseline~repeat",
+        "seed": 0,
+        "fingerprint": "f0",
+        "repeat_of": "baseline/0",
+    }
+    assert ["repeat_of" in trial.user_attrs for trial in queued] == [False, True, False]
+    storage.remove_session()
+    storage.engine.dispose()
+
+
 def test_queueing_again_adds_nothing(mirror, loaded):
     mirror.enqueue(fingerprint="f0")
 

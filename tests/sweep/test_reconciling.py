@@ -43,6 +43,31 @@ def test_endings_values_reasons_and_evaluations_come_from_our_record(mirrored):
     assert stopped.intermediate_values == {0: 4.0}
 
 
+def test_the_value_is_the_lowest_loss_where_the_study_says_so(study, small, trials, optuna_trials):
+    text = study.file.path.read_text()
+    study.file.path.write_text(
+        text.replace("selection: {", "selection: {checkpoint: best_validation, ")
+    )
+    best = small(study.place)
+    best.behave({"half/0": ["best_half_way"]})
+
+    best.run()
+
+    told = optuna_trials(best)["half/0"]
+    assert (told.value, told.intermediate_values) == (2.0, {0: 4.0, 1: 2.0, 2: 2.5})
+    row = trials(best)["half/0"]
+    assert row["validation_loss"] == 2.0
+    assert row["best_path"] == "trials/half-0/attempts/1/best"
+
+
+def test_the_value_is_the_last_loss_otherwise(study, optuna_trials):
+    study.behave({"half/0": ["best_half_way"]})
+
+    study.run()
+
+    assert optuna_trials(study)["half/0"].value == 2.5
+
+
 def test_cells_that_never_ran_stay_queued(mirrored):
     trials = mirrored({"baseline/0": ["code_error"]})
 

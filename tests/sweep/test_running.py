@@ -4,15 +4,17 @@ import contextlib
 import signal
 import sqlite3
 import time
+from dataclasses import replace
 
 import psutil
 import pytest
 
 from sweeper.errors import StoreError, StudyBusy, UserError
 from sweeper.store.store import StudyStore
-from sweeper.sweep import slot_loop
+from sweeper.sweep import running, slot_loop
 from sweeper.sweep.running import run_study
 from sweeper.sweep.stop_request import StopRequest
+from sweeper.training.report import ModelReport
 from sweeper.workers.heartbeat import Heartbeat
 from sweeper.workers.process_tree import MARKER
 
@@ -118,6 +120,52 @@ class TestOutcomes:
             ("half/0", "completed", "budget_reached"),
         ]
         assert optuna_trials(study)["half/0"].state.name == "COMPLETE"
+
+    def test_a_lost_attempt_is_gone_on_from_its_checkpoint(
+        self, study, recorder, trials, attempts, optuna_trials
+    ):
+        study.behave({"half/0": ["killed_after_a_checkpoint", "complete"]})
+        observer = recorder()
+
+        study.run(observer=observer)
+
+        assert attempts(study)[1:] == [
+            ("half/0", "lost", "killed"),
+            ("half/0", "completed", "budget_reached"),
+        ]
+        assert observer.messages == ["half/0 goes on after window 1 of attempt 1"]
+        with StudyStore.read(study.url) as store:
+            updates = store.updates("half/0")
+            (row,) = store.trials("half/0")
+        assert [(u["window"], u["attempt"]) for u in updates] == [(1, 1), (2, 2), (3, 2), (4, 2)]
+        assert (row["windows"], row["target_tokens_read"], row["validation_loss"]) == (4, 40, 2.5)
+        assert (row["initial_loss"], row["first_window_loss"]) == (4.0, 3.5)
+        told = optuna_trials(study)["half/0"]
+        assert (told.value, told.intermediate_values) == (2.5, {0: 4.0, 1: 2.5})
+
+    def test_a_cell_that_comes_further_each_time_is_resumed_more_often_than_allowed_otherwise(
+        self, study, attempts
+    ):
+        """The study allows one resume without progress."""
+        study.behave({"half/0": [*["killed_after_a_checkpoint"] * 3, "complete"]})
+
+        end = study.run()
+
+        assert end.counts == {"completed": 2}
+        assert [outcome for trial, outcome, _ in attempts(study) if trial == "half/0"] == [
+            "lost",
+            "lost",
+            "lost",
+            "completed",
+        ]
+
+    def test_an_attempt_that_finds_no_checkpoint_says_that_it_starts_over(self, study, recorder):
+        study.behave({"half/0": ["killed", "complete"]})
+        observer = recorder()
+
+        study.run(observer=observer)
+
+        assert observer.messages == ["half/0 starts over: there was no checkpoint to go on from"]
 
     def test_a_cell_lost_more_often_than_allowed_ends_as_lost(self, study, attempts, optuna_trials):
         """The study allows one resume."""
@@ -241,6 +289,34 @@ class TestInterruption:
         assert end.counts == {"completed": 2}
         assert optuna_trials(study)["baseline/0"].state.name == "COMPLETE"
 
+    def test_what_was_cancelled_goes_on_from_the_checkpoint_made_then(
+        self, study, recorder, trials
+    ):
+        study.behave({"baseline/0": ["slow", "complete"]})
+        stop = StopRequest()
+        study.run(observer=recorder(progress=stop.ask), stop=stop)
+        assert trials(study)["baseline/0"]["windows"] == 1
+        observer = recorder()
+
+        study.run(observer=observer)
+
+        assert observer.messages[0] == "baseline/0 goes on after window 1 of attempt 1"
+        assert trials(study)["baseline/0"]["windows"] == 4
+
+    def test_a_first_trial_that_goes_on_lets_the_others_in_after_its_first_update(
+        self, study, recorder
+    ):
+        """It is not evaluated before its first update again: that was done when it began."""
+        study.behave({"baseline/0": ["slow", "unhurried_later"]})
+        stop = StopRequest()
+        study.run(observer=recorder(progress=stop.ask), stop=stop)
+
+        study.run(slots=2)
+
+        with StudyStore.read(study.url) as store:
+            (_, baseline), (half,) = store.attempts("baseline/0"), store.attempts("half/0")
+        assert half["claimed_at"] < baseline["ended_at"]
+
     def test_a_second_request_kills_a_trial_that_does_not_listen(self, study, recorder, attempts):
         study.behave({"baseline/0": ["stubborn"]})
         stop = StopRequest()
@@ -252,7 +328,7 @@ class TestInterruption:
         began = time.monotonic()
         end = study.run(observer=recorder(progress=ask_twice), stop=stop)
 
-        assert time.monotonic() - began < 8.0, "the grace of 10 s was not waited for"
+        assert time.monotonic() - began < 8.0, "the grace of 30 s was not waited for"
         assert end.status == 130
         assert attempts(study) == [("baseline/0", "cancelled", "user_cancelled")]
 
@@ -446,6 +522,30 @@ def test_cells_claimed_in_reverse_order_come_to_the_same_results(tmp_path, small
         for study in (forwards, backwards)
     ]
     assert losses[0] == losses[1]
+
+
+def test_a_device_that_is_too_few_for_one_more_trial_is_told_of(study, recorder, monkeypatch):
+    monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "5,6,7")
+    run = study.file.study.run.model_copy(update={"devices_per_trial": 2})
+    file = replace(study.file, study=study.file.study.model_copy(update={"run": run}))
+    study.folder.prepared.mkdir(parents=True, exist_ok=True)
+    study.folder.model_report.write_text(MODEL.to_json())
+    observer = recorder()
+
+    slots = running._found_slots(file, study.folder, observer)
+
+    assert [slot.device for slot in slots] == ["5,6"]
+    assert observer.messages == ["not used, for a trial takes 2 devices: 7"]
+
+
+MODEL = ModelReport(
+    parameters=1,
+    trainable_parameters=1,
+    adapted_modules=(),
+    embedding_rows=1,
+    max_positions=None,
+    tied_embeddings=False,
+)
 
 
 class TestPreparing:

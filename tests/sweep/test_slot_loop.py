@@ -1,6 +1,7 @@
 """What a slot does when something on the way to an ending goes wrong."""
 
 import errno
+import json
 from datetime import datetime
 
 import pytest
@@ -10,6 +11,7 @@ from sweeper.store.claims import LEASE_SECONDS, Owner
 from sweeper.store.store import StudyStore
 from sweeper.sweep import watch
 from sweeper.sweep.slot_loop import _not_started
+from sweeper.sweep.stop_request import StopRequest
 
 OTHER = Owner(worker="local", host="another-host", pid=1, started_at="1.0")
 
@@ -40,6 +42,57 @@ def test_a_cell_whose_folder_cannot_be_made_is_lost_and_the_rest_goes_on(study, 
         ("half/0", "lost", "worker_lost"),
         ("half/0", "lost", "worker_lost"),
     ]
+
+
+def spec(study, number):
+    folder = study.folder.attempt(arm="half", seed=0, number=number)
+    return json.loads((folder / "spec.json").read_text())
+
+
+def test_an_attempt_is_told_the_folder_of_the_one_before_it(study):
+    study.behave({"half/0": ["killed_after_a_checkpoint"] * 2 + ["complete"]})
+
+    study.run()
+
+    folders = [study.folder.attempt(arm="half", seed=0, number=number) for number in (1, 2)]
+    assert [spec(study, number)["resume_from"] for number in (1, 2, 3)] == [
+        None,
+        *map(str, folders),
+    ]
+    assert not spec(study, 3)["resume_elsewhere"]
+
+
+def test_an_attempt_that_was_told_nothing_is_passed_over(study, small, attempts, recorder):
+    """A file stood where its folder would be, so that it left no spec to follow."""
+    text = study.file.path.read_text()
+    study.file.path.write_text(text.replace("max_resumes: 1", "max_resumes: 2"))
+    raised = small(study.place)
+    raised.behave({"half/0": ["killed_after_a_checkpoint", "complete"]})
+    stop = StopRequest()
+    raised.run(stop=stop, observer=recorder(trial_ended=stop.ask))
+    second = raised.folder.attempt(arm="half", seed=0, number=2)
+    second.parent.mkdir(parents=True)
+    second.write_text("in the way")
+
+    raised.run()
+
+    assert [reason for _, _, reason in attempts(raised)[1:]] == [
+        "killed",
+        "worker_lost",
+        "budget_reached",
+    ]
+    first = raised.folder.attempt(arm="half", seed=0, number=1)
+    assert spec(raised, 3)["resume_from"] == str(first)
+
+
+def test_a_trial_is_told_how_to_keep_checkpoints(study, small):
+    text = study.file.path.read_text()
+    options = "max_resumes: 1, checkpoint: {every: {windows: 50}, keep: 3}"
+    study.file.path.write_text(text.replace("max_resumes: 1", options))
+
+    small(study.place).run()
+
+    assert spec(study, 1)["checkpoint"] == {"every": {"windows": 50}, "keep": 3}
 
 
 def test_damaged_events_make_a_result_worthless_and_are_told(study, trials, recorder):

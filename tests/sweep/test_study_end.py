@@ -32,8 +32,9 @@ WAITING = cell("half", CellStatus.WAITING)
 
 
 @pytest.mark.parametrize("outcome", [OutcomeKind.COMPLETED, OutcomeKind.STOPPED])
-def test_a_study_whose_arms_completed_or_were_stopped_is_done(outcome):
-    assert run_status([COMPLETED_BASELINE, ended("half", outcome)], interrupted=False) == 0
+@pytest.mark.parametrize("arm", ["half", "baseline~repeat"])
+def test_a_study_whose_other_cells_completed_or_were_stopped_is_done(arm, outcome):
+    assert run_status([COMPLETED_BASELINE, ended(arm, outcome)], interrupted=False) == 0
 
 
 @pytest.mark.parametrize(
@@ -44,6 +45,7 @@ def test_a_study_whose_arms_completed_or_were_stopped_is_done(outcome):
         ended("half", OutcomeKind.LOST),
         ended("half", OutcomeKind.FAILED),
         cell("half", CellStatus.NOT_RUN),
+        ended("baseline~repeat", OutcomeKind.FAILED),
         WAITING,
     ],
 )

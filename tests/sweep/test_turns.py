@@ -4,7 +4,7 @@ from datetime import UTC, datetime
 
 import pytest
 
-from sweeper.records import Evaluation, Event, Outcome, Reason, Update
+from sweeper.records import Evaluation, Event, Outcome, Reason, Resumed, Update
 from sweeper.sweep.turns import Turns
 
 
@@ -17,6 +17,7 @@ def evaluation(index):
         Evaluation(
             split="validation",
             index=index,
+            window=0,
             target_tokens_read=0,
             updates=0,
             loss=4.0,
@@ -139,3 +140,20 @@ def test_a_loss_takes_nothing_back_that_was_proven():
     turns.ended(ended(Reason.KILLED))
 
     assert turns.proven
+
+
+def test_a_trial_that_goes_on_was_evaluated_before_its_checkpoint():
+    turns = Turns(proven=False)
+
+    turns.saw([event(Resumed(after_window=2, checkpoint="1/checkpoints/00000002", sha256="c0"))])
+    turns.saw([window(ran=True)])
+
+    assert turns.proven
+
+
+def test_a_slot_that_left_is_not_at_work_any_more():
+    turns = Turns(proven=True)
+
+    turns.leave("b")
+
+    assert turns.still_here(("a", "b", "c")) == {"a", "c"}

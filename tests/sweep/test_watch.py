@@ -4,10 +4,10 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from sweeper.records import Event, Phase, PhaseBegun, Update
+from sweeper.records import Event, Notice, Phase, PhaseBegun, Resumed, Started, Update
 from sweeper.store.claims import Claim, Owner
 from sweeper.sweep.observer import Progress
-from sweeper.sweep.watch import Pace
+from sweeper.sweep.watch import Pace, beginning
 
 CLAIM = Claim(
     cell="half/0",
@@ -82,6 +82,35 @@ def test_the_time_left_follows_the_pace_between_first_and_latest_window(pace):
     pace.after((update(5, read=10),))
 
     assert pace.after((update(9, read=30),)).seconds_left == 14.0
+
+
+@pytest.mark.parametrize(
+    ("differences", "told"),
+    [
+        ((), "half/0 goes on after window 120 of attempt 1"),
+        (
+            ("2 ranks then, 1 now",),
+            "half/0 goes on after window 120 of attempt 1; 2 ranks then, 1 now",
+        ),
+    ],
+)
+def test_an_attempt_that_goes_on_says_from_where(differences, told):
+    checkpoint = "/runs/small/trials/half-0/attempts/1/checkpoints/00000120"
+    resumed = Resumed(after_window=120, checkpoint=checkpoint, sha256="c0", differences=differences)
+
+    assert beginning("half/0", event(0, resumed)) == told
+
+
+def test_an_attempt_that_starts_over_says_so_once_it_reads():
+    started = Started(
+        initial_digest="d0", trainable_parameters=1, adapted_modules=(), environment={}
+    )
+
+    assert beginning("half/0", event(0, started)) is None
+    assert beginning("half/0", event(0, Notice(message="checkpoint passed over"))) is None
+    assert beginning("half/0", update(1, read=10)) == (
+        "half/0 starts over: there was no checkpoint to go on from"
+    )
 
 
 def test_a_phase_stays_until_the_next(pace):

@@ -46,6 +46,7 @@ def evaluation(*, loss: float) -> Evaluation:
     return Evaluation(
         split="validation",
         index=1,
+        window=1,
         target_tokens_read=10,
         updates=1,
         loss=loss,
@@ -127,6 +128,28 @@ def saves_for_2_seconds(log: EventLog) -> int:
     log.emit(PhaseBegun(phase=Phase.SAVING))
     time.sleep(2)
     complete(log)
+    return 0
+
+
+def writes_a_checkpoint_when_asked(log: EventLog) -> int:
+    """For two seconds; then it ends in order."""
+    interruption = Interruption()
+    interruption.listen()
+    log.emit(PhaseBegun(phase=Phase.TRAINING))
+    while not interruption.is_asked():
+        time.sleep(0.02)
+    log.emit(PhaseBegun(phase=Phase.CHECKPOINTING))
+    time.sleep(2)
+    log.emit(PhaseBegun(phase=Phase.TRAINING))
+    time.sleep(0.5)
+    log.emit(Outcome(reason=Reason.PREEMPTED, detail="asked to end"))
+    return 0
+
+
+def writes_a_checkpoint_for_ever(log: EventLog) -> int:
+    signal.signal(signal.SIGTERM, signal.SIG_IGN)
+    log.emit(PhaseBegun(phase=Phase.CHECKPOINTING))
+    time.sleep(FOREVER)
     return 0
 
 

@@ -8,7 +8,7 @@ from datetime import UTC, datetime
 
 import pytest
 
-from sweeper.records import Evaluation, Notice, Outcome, Reason, Update
+from sweeper.records import Evaluation, Notice, Outcome, Reason, Resumed, Update
 from sweeper.workers.ending import Statement, judge, listen
 from sweeper.workers.supervision import Cause, Supervision
 
@@ -161,6 +161,22 @@ def test_host_memory_is_suspected_only_where_the_kernel_counted_a_kill():
     assert unknown.detail == "killed by SIGKILL, which sweeper did not send"
 
 
+def test_it_is_suspected_too_where_one_rank_of_a_trial_was_killed():
+    """The trial's own process lives on and says so."""
+    last_word = Outcome(
+        reason=Reason.KILLED,
+        detail="rank 1: killed by SIGKILL, which sweeper did not send",
+        evidence={"signal": "SIGKILL", "rank": "1"},
+    )
+    supervision = seen(exit_status=1, out_of_memory_kills=1)
+
+    outcome = judged(said(Reason.KILLED, outcome=last_word), supervision)
+
+    assert outcome.reason is Reason.KILLED
+    assert outcome.detail.startswith("rank 1: killed by SIGKILL, which sweeper did not send; the k")
+    assert outcome.evidence["rank"] == "1"
+
+
 @pytest.mark.parametrize(
     ("last_word", "status", "reason"),
     [
@@ -214,8 +230,8 @@ def test_a_statement_is_the_last_of_each_kind_of_record():
             Evaluation(**evaluation | {"split": "validation", "loss": 3.0}),
             Update(**update | {"window": 1, "target_tokens_read": 5, "loss": 2.5}),
             Notice(message="a word"),
-            Evaluation(**evaluation | {"split": "validation", "loss": 2.0}),
-            Evaluation(**evaluation | {"split": "retention", "loss": 9.0}),
+            Evaluation(**evaluation | {"split": "validation", "loss": 2.0, "window": 1}),
+            Evaluation(**evaluation | {"split": "retention", "loss": 9.0, "window": 1}),
             Update(**update | {"window": 2, "target_tokens_read": 9, "loss": math.nan}),
             last,
         ]
@@ -228,6 +244,30 @@ def test_a_statement_is_the_last_of_each_kind_of_record():
         window=2,
         last_finite_loss=2.5,
     )
+
+
+def test_a_trial_that_goes_on_after_its_last_window_has_read_what_was_read_before():
+    """Nothing was left but the evaluation at the end."""
+    evaluation = dict.fromkeys(Evaluation.__dataclass_fields__, 0)
+    at_the_end = {"split": "validation", "loss": 2.0, "window": 4, "target_tokens_read": 10}
+    done = Outcome(reason=Reason.BUDGET_REACHED, detail="its own words")
+
+    statement = listen(
+        [
+            Resumed(after_window=4, checkpoint="1/checkpoints/00000004", sha256="c0"),
+            Evaluation(**evaluation | at_the_end),
+            done,
+        ]
+    )
+
+    assert (statement.target_tokens_read, statement.window) == (10, 4)
+    assert judged(statement, seen()).reason is Reason.BUDGET_REACHED
+
+
+def test_a_trial_that_was_killed_right_after_going_on_stood_at_its_checkpoint():
+    resumed = Resumed(after_window=4, checkpoint="1/checkpoints/00000004", sha256="c0")
+
+    assert listen([resumed]).window == 4
 
 
 def test_a_trial_that_said_nothing_has_an_empty_statement():

@@ -32,6 +32,7 @@ def test_what_would_make_runs_differ_is_fixed():
 
     assert environment["PYTHONHASHSEED"] == "0"
     assert environment["CUBLAS_WORKSPACE_CONFIG"] == ":4096:8"
+    assert environment["FLASH_ATTENTION_DETERMINISTIC"] == "1"
 
 
 def test_progress_bars_stay_out_of_the_log():

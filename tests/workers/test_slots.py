@@ -5,7 +5,14 @@ import pytest
 from sweeper.errors import PlanError
 from sweeper.study.run_options import RunOptions
 from sweeper.workers.gpus import Gpu
-from sweeper.workers.slots import Machine, Slot, find_slots, this_machine, trial_memory_bytes
+from sweeper.workers.slots import (
+    Machine,
+    Slot,
+    find_slots,
+    this_machine,
+    trial_memory_bytes,
+    unused_devices,
+)
 
 GIBIBYTE = 1 << 30
 
@@ -26,11 +33,11 @@ def gpus(*names, busy=()):
 
 
 def devices(run, there):
-    return [slot.device for slot in find_slots(run, there, memory_bytes_per_trial=GIBIBYTE)]
+    return [slot.device for slot in find_slots(run, there, memory_bytes_per_rank=GIBIBYTE)]
 
 
 def test_without_a_gpu_there_is_a_slot_per_core_with_one_thread_each():
-    slots = find_slots(RunOptions(), machine(cores=3), memory_bytes_per_trial=GIBIBYTE)
+    slots = find_slots(RunOptions(), machine(cores=3), memory_bytes_per_rank=GIBIBYTE)
 
     assert slots == (
         Slot(name="cpu 1", device=None, threads=1),
@@ -42,7 +49,7 @@ def test_without_a_gpu_there_is_a_slot_per_core_with_one_thread_each():
 def test_memory_bounds_the_slots_on_cores():
     there = machine(cores=8, free_memory_bytes=5 * GIBIBYTE)
 
-    assert len(find_slots(RunOptions(), there, memory_bytes_per_trial=2 * GIBIBYTE)) == 2
+    assert len(find_slots(RunOptions(), there, memory_bytes_per_rank=2 * GIBIBYTE)) == 2
 
 
 def test_there_is_a_slot_even_where_memory_looks_short():
@@ -85,7 +92,7 @@ def test_an_empty_restriction_means_no_gpu(value):
 )
 def test_a_restriction_that_is_no_list_of_devices_is_refused(value, what):
     with pytest.raises(PlanError, match=what) as caught:
-        find_slots(RunOptions(), machine(visible_devices=value), memory_bytes_per_trial=GIBIBYTE)
+        find_slots(RunOptions(), machine(visible_devices=value), memory_bytes_per_rank=GIBIBYTE)
 
     assert caught.value.faults[0].where == "CUDA_VISIBLE_DEVICES"
     assert caught.value.faults[0].got == value
@@ -108,7 +115,7 @@ def test_where_every_gpu_is_busy_the_cpu_does_not_silently_take_over():
     there = machine(gpus=gpus("GPU-a", busy=["GPU-a"]))
 
     with pytest.raises(PlanError, match="every GPU of this host is used by other processes"):
-        find_slots(RunOptions(), there, memory_bytes_per_trial=GIBIBYTE)
+        find_slots(RunOptions(), there, memory_bytes_per_rank=GIBIBYTE)
 
 
 def test_a_list_of_slots_overrides_what_is_there():
@@ -128,14 +135,14 @@ def test_cpu_in_the_list_forces_a_slot_without_gpu_at_each_mention():
 @pytest.mark.parametrize("listed", [("3", "3"), ("GPU-a", "cpu", "GPU-a"), ("2,3",), ("",), ()])
 def test_a_list_that_names_a_device_twice_or_none_is_refused(listed):
     with pytest.raises(PlanError, match=r"^run\.slots: "):
-        find_slots(RunOptions(slots=listed), machine(), memory_bytes_per_trial=GIBIBYTE)
+        find_slots(RunOptions(slots=listed), machine(), memory_bytes_per_rank=GIBIBYTE)
 
 
 def test_several_trials_share_a_device_only_when_asked():
     slots = find_slots(
         RunOptions(trials_per_device=2),
         machine(visible_devices="4,5"),
-        memory_bytes_per_trial=GIBIBYTE,
+        memory_bytes_per_rank=GIBIBYTE,
     )
 
     assert [(slot.name, slot.device) for slot in slots] == [
@@ -144,6 +151,80 @@ def test_several_trials_share_a_device_only_when_asked():
         ("gpu 4 2", "4"),
         ("gpu 5 2", "5"),
     ]
+
+
+# --- several devices per trial ------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("count", "names", "groups", "unused"),
+    [
+        (2, "4,5,6,7", ["4,5", "6,7"], ()),
+        (2, "GPU-a,GPU-b,GPU-c", ["GPU-a,GPU-b"], ("GPU-c",)),
+        (3, "0,1,2,3,4", ["0,1,2"], ("3", "4")),
+        (1, "0,1", ["0", "1"], ()),
+    ],
+)
+def test_a_trial_of_several_ranks_gets_as_many_devices_in_a_row(count, names, groups, unused):
+    run, there = RunOptions(devices_per_trial=count), machine(visible_devices=names)
+
+    assert devices(run, there) == groups
+    assert unused_devices(run, there) == unused
+
+
+def test_groups_are_made_of_what_is_listed_and_of_what_the_driver_lists_alike():
+    there = machine(gpus=gpus("GPU-a", "GPU-b", "GPU-c", busy=["GPU-b"]))
+
+    assert devices(RunOptions(devices_per_trial=2), there) == ["GPU-a,GPU-c"]
+    assert devices(RunOptions(devices_per_trial=2, slots=("7", "cpu", "8")), there) == ["7,8", None]
+
+
+@pytest.mark.parametrize("slots", ["auto", ("0", "cpu")])
+def test_fewer_devices_than_a_trial_takes_are_refused(slots):
+    run, there = RunOptions(devices_per_trial=2, slots=slots), machine(visible_devices="0")
+
+    with pytest.raises(PlanError, match=r"^run\.devices_per_trial: .* \(got 2 with 0\)"):
+        find_slots(run, there, memory_bytes_per_rank=GIBIBYTE)
+
+
+def test_several_trials_that_share_devices_share_all_of_a_group():
+    slots = find_slots(
+        RunOptions(devices_per_trial=2, trials_per_device=2),
+        machine(visible_devices="4,5"),
+        memory_bytes_per_rank=GIBIBYTE,
+    )
+
+    assert [(slot.name, slot.device) for slot in slots] == [
+        ("gpu 4,5 1", "4,5"),
+        ("gpu 4,5 2", "4,5"),
+    ]
+
+
+@pytest.mark.parametrize(("cores", "count", "slots"), [(4, 2, 2), (5, 2, 2), (3, 3, 1)])
+def test_on_cores_a_slot_takes_one_for_each_rank(cores, count, slots):
+    found = find_slots(
+        RunOptions(devices_per_trial=count),
+        machine(cores=cores),
+        memory_bytes_per_rank=GIBIBYTE,
+    )
+
+    assert [slot.name for slot in found] == [f"cpu {place}" for place in range(1, slots + 1)]
+    assert {slot.threads for slot in found} == {1}
+
+
+def test_each_rank_takes_its_memory():
+    """Of 5 GiB, two trials of two ranks of 1 GiB each; nine cores would hold four."""
+    there = machine(cores=9, free_memory_bytes=5 * GIBIBYTE)
+
+    assert devices(RunOptions(devices_per_trial=2), there) == [None, None]
+
+
+def test_ranks_share_cores_only_when_a_slot_is_asked_for():
+    run, there = RunOptions(devices_per_trial=3), machine(cores=2)
+
+    with pytest.raises(PlanError, match=r"got 3 with 2 cores\)\. .*`slots: \[cpu\]`"):
+        find_slots(run, there, memory_bytes_per_rank=GIBIBYTE)
+    assert devices(RunOptions(devices_per_trial=3, slots=("cpu",)), there) == [None]
 
 
 def test_this_machine_has_cores_memory_and_the_given_restriction():

@@ -98,6 +98,26 @@ def test_the_wall_clock_counts_what_earlier_attempts_used(run):
     assert supervision.exit_status == 0
 
 
+def test_a_wall_clock_that_runs_out_leaves_time_for_a_checkpoint(run):
+    """Writing it takes 2 s."""
+    limits = TrialLimits(wall_clock_seconds=1.0, grace_seconds=0.3)
+
+    outcome, supervision = run("writes_a_checkpoint_when_asked", limits)
+
+    assert outcome.reason is Reason.WALL_CLOCK
+    assert supervision.exit_status == 0
+
+
+def test_a_trial_that_is_silent_in_a_checkpoint_hangs_after_five_times_the_limit(run):
+    limits = TrialLimits(hang_seconds=0.3, grace_seconds=0.3)
+
+    outcome, supervision = run("writes_a_checkpoint_for_ever", limits)
+
+    assert outcome.reason is Reason.HUNG
+    assert outcome.detail.endswith("s while checkpointing; 1.5 s are allowed")
+    assert supervision.wall_seconds < 20, "no checkpoint is waited for that hangs"
+
+
 def test_a_group_that_defies_signal_15_is_killed_whole(run):
     """Two grandchildren ignore the signal too, one of them in a session of its own."""
     limits = TrialLimits(wall_clock_seconds=2.0, grace_seconds=0.3)
@@ -228,6 +248,18 @@ def test_a_supervisor_ended_by_signal_15_ends_its_trial_first(supervisor, said, 
 
     assert survivors() == []
     assert Supervision.read(folder.supervision).detail.endswith("told to end (signal 15)")
+
+
+def test_a_supervisor_whose_coordinator_is_gone_waits_for_no_checkpoint(
+    supervisor, said, survivors, eventually
+):
+    process, folder, _ = supervisor("writes_a_checkpoint_for_ever")
+    eventually(lambda: said(folder))
+
+    process.stdin.close()
+    process.wait(5)
+
+    assert survivors() == []
 
 
 COORDINATOR = """
