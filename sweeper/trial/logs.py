@@ -1,4 +1,4 @@
-"""What a trial's processes write for people. Standard library only."""
+"""What a trial's processes write for people. Torch-free."""
 
 from __future__ import annotations
 

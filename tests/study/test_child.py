@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import json
 from pathlib import Path
 
@@ -34,6 +35,16 @@ def test_progress_is_passed_on_and_kept(call, tmp_path) -> None:
 
     assert told == ["one", "two"]
     assert (tmp_path / "child.log").read_text() == "one\ntwo\n"
+
+
+def test_a_child_gets_variables_of_its_own_on_top_of_ours(call, monkeypatch) -> None:
+    monkeypatch.setenv("OURS", "1")
+    told: list[str] = []
+    source = "import os, sys; print(os.environ['OURS'], os.environ['OWN'], file=sys.stderr)"
+
+    run_child(dataclasses.replace(call(source), environment={"OWN": "2"}), told.append)
+
+    assert told == ["1 2"]
 
 
 def test_the_users_faults_come_back_as_the_error_they_were(call) -> None:

@@ -10,6 +10,8 @@ import torch.distributed as dist
 
 from sweeper.training.process_group import LostTouch, joined
 
+pytestmark = pytest.mark.slow
+
 CPU = torch.device("cpu")
 
 
@@ -92,7 +94,7 @@ def test_a_group_that_has_parted_in_order_leaves_nothing_behind(tmp_path):
     assert list(tmp_path.iterdir()) == []
 
 
-@pytest.mark.skipif(not torch.cuda.is_available(), reason="needs an NVIDIA GPU")
+@pytest.mark.gpu
 def test_on_a_gpu_tensors_of_the_host_are_added_up_in_place_too(tmp_path):
     with joined(tmp_path / "meeting", rank=0, count=1, device=torch.device("cuda", 0)) as ranks:
         tensor = torch.tensor([0.1, 1 / 3], dtype=torch.float64)

@@ -8,6 +8,8 @@ import torch
 
 from sweeper.training.ranks import ALONE, sum_gradients
 
+pytestmark = pytest.mark.slow
+
 SIZES = (5, 4, 1, 2)
 """Records of the windows that `train` reads, one to a micro-batch: on 3 ranks two windows leave
 ranks without any."""

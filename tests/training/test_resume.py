@@ -219,7 +219,7 @@ def deterministic(monkeypatch):
     torch.use_deterministic_algorithms(mode=False)
 
 
-@pytest.mark.skipif(not torch.cuda.is_available(), reason="needs an NVIDIA GPU")
+@pytest.mark.gpu
 @pytest.mark.usefixtures("deterministic")
 @pytest.mark.parametrize("mode", ON_A_GPU, ids=str)
 def test_on_a_gpu_an_interrupted_trial_equals_the_uninterrupted_one_to_the_bit(
