@@ -114,12 +114,12 @@ def one_change(settings: Sequence[str], without_record: Sequence[str]) -> Change
 
 
 def chosen_attempt(found: History, number: int | None) -> Mapping[str, object]:
-    """Returns the row of the attempt with the number, or of the latest one that got under way.
+    """Returns the row of the attempt with the number, or of the latest one that has read anything.
 
     Raises:
         NotFound: There is no such attempt.
     """
-    begun = [row for row in found.attempts if row["initial_digest"] is not None]
+    begun = [row for row in found.attempts if row["resumed_after_window"] is not None]
     if number is None and begun:
         return begun[-1]
     for row in found.attempts:

@@ -6,6 +6,11 @@ import json
 import pytest
 from safetensors.numpy import load_file
 
+from sweeper import trials
+from sweeper.report.diagnosis import diagnose
+from sweeper.report.history import history
+from sweeper.report.symptoms import Symptom
+
 pytestmark = pytest.mark.slow
 
 
@@ -45,9 +50,9 @@ def replay(study, *arguments):
 
 
 def test_the_stop_has_left_its_evidence_and_it_is_on_record(broken):
-    (row,) = (r for r in broken.rows("trials") if r["trial"] == "double/0")
-    shown = json.loads(broken.sweeper("show", str(broken.study), "double/0", "--json").stdout)
-    folder = broken.run_folder / shown["attempts"][0]["evidence_path"]
+    row = trials(broken.study).set_index("trial").loc["double/0"]
+    (attempt,) = history(broken.study, "double/0").attempts
+    folder = broken.run_folder / attempt["evidence_path"]
 
     anomaly = json.loads((folder / "anomaly.json").read_text("utf-8"))
     tokens = load_file(folder / "tokens.safetensors")
@@ -63,7 +68,7 @@ def test_the_stop_has_left_its_evidence_and_it_is_on_record(broken):
 
 
 def test_the_replay_breaks_at_the_same_window_and_the_trial_stays_as_it_was(broken):
-    (row,) = (r for r in broken.rows("trials") if r["trial"] == "double/0")
+    row = trials(broken.study).set_index("trial").loc["double/0"]
     before = tree(broken.run_folder / "trials")
 
     found = replay(broken, "double/0")
@@ -89,41 +94,28 @@ def test_with_a_sound_rate_it_does_not_break(broken):
 
 
 def test_a_completed_trial_reproduces_bit_for_bit_from_a_checkpoint(broken):
-    found = replay(broken, "baseline/0", "--windows", "2")
+    found = replay(broken, "baseline/0", "--windows", "1")
 
     assert found["verdict"] == "identical"
-    assert len(found["windows"]) == 2
+    assert len(found["windows"]) == 1
     assert found["checkpoint"] is not None
 
 
-def test_two_changes_are_refused_and_leave_nothing(broken):
-    replays = broken.run_folder / "replays"
-    before = sorted(replays.glob("*")) if replays.exists() else []
+def test_the_diagnosis_names_the_symptom_and_finds_nothing_in_the_sound_trial(broken):
+    found, sound = (diagnose(broken.study, trial) for trial in ("double/0", "baseline/0"))
 
-    done = broken.sweeper(
-        "replay",
-        str(broken.study),
-        "double/0",
-        "--set",
-        "training.learning_rate=1e-3",
-        "--set",
-        "training.precision=bfloat16",
-        expect=2,
-    )
+    (rising,) = (f for f in found.findings if f.symptom is Symptom.RISING_LOSS)
+    (guess,) = (g for g in found.guesses if g.symptom is Symptom.RISING_LOSS)
+    assert rising.numbers["final"] > rising.numbers["initial"] + 1
+    assert guess.command[-1] == "training.learning_rate=0.5"
+    assert sound.findings == []
+
+
+def test_two_changes_are_refused_and_leave_nothing(broken):
+    before = tree(broken.run_folder)
+    two = ("--set", "training.learning_rate=1e-3", "--set", "training.precision=bfloat16")
+
+    done = broken.sweeper("replay", str(broken.study), "double/0", *two, expect=2)
 
     assert "a replay changes one thing" in done.stderr
-    assert (sorted(replays.glob("*")) if replays.exists() else []) == before
-
-
-def test_the_diagnosis_names_the_symptom_and_a_check_that_runs(broken):
-    found = json.loads(broken.sweeper("diagnose", str(broken.study), "double/0", "--json").stdout)
-
-    symptoms = [finding["symptom"] for finding in found["findings"]]
-    assert "rising_loss" in symptoms
-    (guess,) = (g for g in found["guesses"] if g["symptom"] == "rising_loss")
-    checked = json.loads(broken.sweeper(*guess["command"], "--json").stdout)
-    assert checked["change"]["now"] == "0.5"
-    healthy = json.loads(
-        broken.sweeper("diagnose", str(broken.study), "baseline/0", "--json").stdout
-    )
-    assert healthy["findings"] == []
+    assert tree(broken.run_folder) == before

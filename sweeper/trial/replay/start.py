@@ -74,8 +74,8 @@ def _sound(run: RecordedRun, latest: int, notices: list[str]) -> Iterator[Found]
             continue
         if spoiled := found.snapshot.nonfinite_weights:
             notices.append(
-                f"the checkpoint {folder} is passed over: {len(spoiled)} tensors in it hold values"
-                f" that are not finite, the first being {spoiled[0]}"
+                f"the checkpoint {folder} is passed over: values that are not finite are in"
+                f" {len(spoiled)} of its tensors, the first being {spoiled[0]}"
             )
             continue
         yield found

@@ -84,6 +84,18 @@ def test_a_nonfinite_evaluation_begins_after_the_last_finite_one(made):
     assert onset(made.recorded(windows, evaluations, reason="nonfinite_loss")) == 4
 
 
+def test_the_evaluation_that_ended_it_is_none_that_found_nothing(made):
+    """In window 6 the validation loss was finite still, and the retention loss was not."""
+    evaluations = [
+        made.evaluation(1, 3, 4.0),
+        made.evaluation(2, 6, 4.0),
+        made.evaluation(2, 6, math.nan, split="retention"),
+    ]
+    windows = [made.update(window) for window in range(1, 7)]
+
+    assert onset(made.recorded(windows, evaluations, reason="nonfinite_loss")) == 4
+
+
 def test_without_an_evaluation_on_record_it_may_have_begun_anywhere(made):
     windows = [made.update(window) for window in range(1, 7)]
 

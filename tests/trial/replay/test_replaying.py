@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import hashlib
+import json
 import shutil
 from pathlib import Path
 
@@ -16,6 +17,7 @@ from sweeper.data.prepared import PreparedSplit
 from sweeper.errors import ModelError, NotFound, PlanError
 from sweeper.records import Update, decode, encode
 from sweeper.study.run_options import CheckpointEvery, CheckpointOptions
+from sweeper.training.checkpoint import read_checkpoint, write_checkpoint
 from sweeper.training.options import (
     EvaluationGrid,
     EvaluationOptions,
@@ -34,6 +36,7 @@ from sweeper.trial.replay.request import (
     ReplayRequest,
     WithoutRecord,
 )
+from sweeper.trial.resuming import owner_of
 from sweeper.trial.windows import held_out_sets, stream_of, training_windows
 
 pytestmark = pytest.mark.usefixtures("restored_torch")
@@ -241,6 +244,24 @@ def test_a_damaged_checkpoint_is_passed_over(bench, carried_out, replayed):
     assert report.verdict is Verdict.IDENTICAL
 
 
+def test_a_checkpoint_of_weights_that_are_not_finite_is_passed_over(bench, carried_out, replayed):
+    spec = bench.spec(checkpoint=EVERY_THIRD)
+    folder = carried_out(spec)
+    root = folder.path / "checkpoints"
+    newest = read_checkpoint(max(root.iterdir()))
+    name = next(name for name in newest.snapshot.tensors if name.startswith("weights/"))
+    spoiled = torch.full_like(newest.snapshot.tensors[name], float("nan"))
+    tensors = {**newest.snapshot.tensors, name: spoiled}
+    snapshot = dataclasses.replace(newest.snapshot, tensors=tensors)
+    write_checkpoint(root, snapshot, owner=owner_of(spec))
+
+    report = replayed(folder)
+
+    assert report.first_window == newest.window - 3 + 1
+    assert "values that are not finite are in 1 of its tensors" in report.notices[0]
+    assert report.verdict is Verdict.IDENTICAL
+
+
 # --- a trial that diverged ----------------------------------------------------------------------
 
 
@@ -284,6 +305,23 @@ def test_it_says_which_micro_batch_and_tensor_stand_out_where_nothing_is_nonfini
     assert steepest.micro_batch in {1, 2}
     assert len(steepest.records) == 2
     assert 0 < steepest.share <= 1
+
+
+def test_a_trial_that_was_stopped_after_it_had_gone_on_from_another_attempt(
+    bench, carried_out, replayed
+):
+    """The second attempt made no checkpoint of its own; its evidence names the first one's."""
+    settings = {"budget": 1500, "training": WILD, "tune": "full", "lora": None}
+    first = carried_out(bench.spec(**settings), until=1)
+    second = carried_out(bench.spec(**settings, attempt=2, resume_from=str(first.path)))
+
+    report = replayed(second)
+
+    anomaly = json.loads((second.path / "evidence" / "anomaly.json").read_text("utf-8"))
+    assert anomaly["checkpoint"]["path"] == str(first.path / "checkpoints" / "00000001")
+    assert anomaly["checkpoint"]["window"] == 1
+    assert (report.verdict, report.first_window) == (Verdict.REPRODUCED, 1)
+    assert report.first_difference is None
 
 
 def test_with_a_rate_that_is_sound_it_does_not_reproduce(diverged, replayed):
