@@ -52,6 +52,8 @@ class Example:
     @property
     def targets_by_document(self) -> tuple[int, ...]:
         """Target tokens of each document."""
+        if len(self.documents) == 1:
+            return (self.target_tokens,)
         ends = np.cumsum([document.tokens for document in self.documents])
         counts = np.add.reduceat(self.supervised, [0, *ends[:-1]], dtype=np.int64)
         return tuple(counts.tolist())

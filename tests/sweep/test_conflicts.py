@@ -8,6 +8,8 @@ from sweeper.sweep.running import under_name
 from sweeper.sweep.stop_request import StopRequest
 from sweeper.workers.slots import Slot
 
+pytestmark = pytest.mark.slow  # real studies, though of trials without torch
+
 
 def edited(study, small, old, new):
     """The study as its file says after an edit."""

@@ -14,6 +14,8 @@ from sweeper.sweep.repeats import meant_for_another_slot
 from sweeper.sweep.slot_loop import run_slot
 from sweeper.sweep.stop_request import StopRequest
 
+pytestmark = pytest.mark.slow  # real studies, though of trials without torch
+
 BASELINE, REPEAT = "baseline/0", "baseline/0~repeat"
 SOMEBODY = Owner(worker="local", host="another-host", pid=1, started_at="1.0")
 LOST = Outcome(reason=Reason.KILLED, detail="by somebody")

@@ -18,6 +18,8 @@ from sweeper.training.report import ModelReport
 from sweeper.workers.heartbeat import Heartbeat
 from sweeper.workers.process_tree import MARKER
 
+pytestmark = pytest.mark.slow  # real studies, though of trials without torch
+
 
 def wait_until(condition, seconds=30.0):
     give_up = time.monotonic() + seconds
