@@ -43,7 +43,8 @@ def print_comparison(found: Comparison) -> None:
 
 
 def _print_numbers(found: Comparison) -> None:
-    write("\nValidation loss at the end, nats per target token, completed trials", style="bold")
+    where = "where it was lowest" if found.is_at_best else "at the end"
+    write(f"\nValidation loss {where}, nats per target token, completed trials", style="bold")
     losses = [_losses(summary, found.factor) for summary in _in_order(found)]
     print_columns(columns_from(losses, units={"mean": NATS}))
     write(

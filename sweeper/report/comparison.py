@@ -57,6 +57,7 @@ def evidence(store: StudyStore, study: Study) -> StudyEvidence:
         cells=tuple(cell for cell in cells if cell.arm != REPEAT),
         repeat=next((cell for cell in cells if cell.arm == REPEAT), None),
         repeat_is_open=any(record.arm == REPEAT and _is_open(record) for record in records),
+        is_at_best=study.selection.checkpoint == "best_validation",
         smallest_difference=study.selection.smallest_difference,
         retention_margin=study.selection.retention_margin,
         precision=_precision((*starts.values(), *store.stretches())),

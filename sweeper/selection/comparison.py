@@ -24,6 +24,7 @@ class Comparison:
     """What a study shows; losses and differences are in nats per target token.
 
     Attributes:
+        is_at_best: Whether losses are those of the checkpoint with the lowest validation loss.
         is_partial: Whether trials are still missing, so that nothing is final.
         baseline_notes: Sentences on the baseline that change no verdict.
         arms: Every arm but the baseline, in declared order.
@@ -41,6 +42,7 @@ class Comparison:
     seeds: tuple[int, ...]
     smallest_difference: float
     retention_margin: float
+    is_at_best: bool
     is_partial: bool
     baseline: ArmSummary
     baseline_notes: tuple[str, ...]
@@ -72,6 +74,7 @@ def compare(study: StudyEvidence) -> Comparison:
         seeds=study.seeds,
         smallest_difference=study.smallest_difference,
         retention_margin=study.retention_margin,
+        is_at_best=study.is_at_best,
         is_partial=study.is_pending,
         baseline=baseline,
         baseline_notes=remarks(baseline),

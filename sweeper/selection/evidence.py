@@ -171,6 +171,8 @@ class StudyEvidence:
         repeat: The baseline's first seed run once more, outside the arms, to measure the noise
             floor; None where the study asks for none.
         repeat_is_open: Whether the repeat may still go on.
+        is_at_best: Whether losses are those of the checkpoint with the lowest validation loss, and
+            not of the last one.
         smallest_difference: Nats per target token that matter.
         retention_margin: Nats per target token of retention loss that are tolerated.
         precision_tolerance: Share of the initial loss, for studies of precision.
@@ -188,6 +190,7 @@ class StudyEvidence:
     cells: tuple[CellEvidence, ...]
     repeat: CellEvidence | None = None
     repeat_is_open: bool = False
+    is_at_best: bool = False
     smallest_difference: float
     retention_margin: float
     precision: TrialPrecision

@@ -73,3 +73,8 @@ def test_both_kinds_of_weights_are_kept_and_differ_where_the_last_is_not_the_bes
     )
 
     assert last.read_bytes() != best.read_bytes()
+
+
+def test_the_comparison_says_which_loss_it_compares(finished):
+    shown = finished.sweeper("compare", str(finished.study)).stdout
+    assert "Validation loss where it was lowest, nats per target token" in shown
