@@ -8,6 +8,7 @@ from typing import Annotated
 import typer
 
 Study = Annotated[Path, typer.Argument(metavar="STUDY", help="A study file or its run folder.")]
+Trial = Annotated[str, typer.Argument(metavar="TRIAL", help="Arm and seed, as in double/2.")]
 AsJson = Annotated[bool, typer.Option("--json", help="Print JSON; null where unknown.")]
 AsCsv = Annotated[bool, typer.Option("--csv", help="Print CSV; empty where unknown.")]
 AsParquet = Annotated[

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 
@@ -20,6 +21,7 @@ from sweeper.study.exposure import ExposurePlan
 from sweeper.study.folder import StudyFolder
 from sweeper.study.plan import make_plan
 from sweeper.study.preparing import prepare
+from sweeper.study.recorded import recorded_url
 from sweeper.sweep.conflicts import refuse_conflicts
 from sweeper.training.report import ModelReport
 
@@ -41,8 +43,8 @@ def check(study: Study, as_json: AsJson = False) -> None:
     with telling() as progress:
         manifest = prepare(study_file, folder, progress=progress)
     plan = make_plan(study_file, manifest, folder.prepared)
-    if folder.database.exists():
-        with StudyStore.read(folder.database_url) as store:
+    if (url := recorded_url(folder, os.environ)) is not None:
+        with StudyStore.read(url) as store:
             refuse_conflicts(store, plan, study_file, folder)
     model = ModelReport.read(folder.model_report)
     report = describe(study_file, plan, manifest, model=model)

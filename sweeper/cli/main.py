@@ -10,13 +10,19 @@ from typing import Annotated
 
 import typer
 
+from sweeper.cli.amend import amend
+from sweeper.cli.cancel import cancel
 from sweeper.cli.check import check
+from sweeper.cli.clean import clean
 from sweeper.cli.compare import compare
 from sweeper.cli.diagnose import diagnose
 from sweeper.cli.exit_status import ExitStatus
 from sweeper.cli.init import init
+from sweeper.cli.logs import logs
+from sweeper.cli.ls import ls
 from sweeper.cli.output import never_fail_on_characters, tell, write
 from sweeper.cli.replay import replay
+from sweeper.cli.retry import retry
 from sweeper.cli.run import run
 from sweeper.cli.show import show
 from sweeper.cli.status import status
@@ -59,8 +65,20 @@ _COMMANDS: tuple[tuple[Callable[..., None], tuple[str, ...]], ...] = (
         ),
     ),
     (compare, ("sweeper compare study.yaml", "sweeper compare study.yaml --json")),
+    (
+        logs,
+        ("sweeper logs study.yaml double/2", "sweeper logs study.yaml double/2 --follow"),
+    ),
+    (ls, ("sweeper ls", "sweeper ls experiments --json")),
+    (retry, ("sweeper retry study.yaml double/2",)),
+    (amend, ("sweeper amend study.yaml --limit wall_clock=4h",)),
+    (cancel, ("sweeper cancel study.yaml double/2", "sweeper cancel study.yaml")),
+    (clean, ("sweeper clean study.yaml --dry-run", "sweeper clean study.yaml")),
 )
 """Every command with examples of it, in the order in which somebody needs them."""
+
+_RUN_BARE = frozenset({init, ls})
+"""Commands that need no argument."""
 
 
 def application() -> typer.Typer:
@@ -81,7 +99,7 @@ def application() -> typer.Typer:
     for command, examples in _COMMANDS:
         listed = "".join(f"\n  {example}" for example in examples)
         epilog = f"\b\nExample{'s' if len(examples) > 1 else ''}:{listed}"
-        app.command(no_args_is_help=command is not init, epilog=epilog)(command)
+        app.command(no_args_is_help=command not in _RUN_BARE, epilog=epilog)(command)
     return app
 
 

@@ -43,6 +43,12 @@ def write(text: str, *, style: str | None = None) -> None:
     _print(console(), text, style)
 
 
+def pour(text: str) -> None:
+    """Writes text as it is, at once: it brings its own line ends."""
+    sys.stdout.write(text)
+    sys.stdout.flush()
+
+
 def tell(text: str) -> None:
     """Writes a line for the person at the terminal, beside the result."""
     _print(console(sys.stderr), text, None)

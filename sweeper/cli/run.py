@@ -92,8 +92,8 @@ def print_end(end: StudyEnd) -> None:
         write(f"Recorded in {end.folder}")
     if "limited" in end.counts:
         write(
-            "Limited trials have no endpoint and are not run again. Other limits take a study of "
-            "its own: --as NEW-NAME."
+            "Limited trials have no endpoint. `sweeper amend` raises a limit for all arms and lets "
+            "them go on."
         )
     if end.ended_early is not None:
         write(f"Ended early: {end.ended_early}")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import os
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -11,6 +12,7 @@ from sweeper.errors import Fault, NotFound, nearest
 from sweeper.store.store import StudyStore
 from sweeper.study.folder import StudyFolder
 from sweeper.study.loading import StudyFile, load_study
+from sweeper.study.recorded import begun_on, recorded_url
 from sweeper.study.schema import Study
 
 
@@ -34,7 +36,7 @@ def run_folder(study: str | Path) -> StudyFolder:
         return _begun(path)
     study_file = load_study(path)
     folder = StudyFolder.beside(study_file.path, study_file.study.name)
-    if not folder.database.exists():
+    if begun_on(folder) is None:
         raise _not_begun(folder, f"Start it with `sweeper run {study}`")
     return folder
 
@@ -48,7 +50,9 @@ def reading(study: str | Path) -> Iterator[StudyStore]:
         StoreError: The database cannot be read.
     """
     folder = run_folder(study)
-    with StudyStore.read(folder.database_url) as store:
+    url = recorded_url(folder, os.environ)
+    assert url is not None
+    with StudyStore.read(url) as store:
         if store.find_study() is None:
             raise _not_begun(folder, "Start it with `sweeper run`")
         yield store
@@ -104,9 +108,20 @@ def check_trial(store: StudyStore, trial: str | None) -> str | None:
     )
 
 
+def known_trial(study: str | Path, trial: str) -> str:
+    """Returns the trial's id when the study has it.
+
+    Raises:
+        NotFound: There is no such study, or it has no such trial.
+    """
+    with reading(study) as store:
+        check_trial(store, trial)
+    return trial
+
+
 def _begun(path: Path) -> StudyFolder:
     folder = StudyFolder(path.resolve())
-    if not folder.database.exists():
+    if begun_on(folder) is None:
         raise _not_begun(folder, "Name a study file, or the folder runs/NAME that a run of it made")
     return folder
 

@@ -5,10 +5,12 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from datetime import datetime
 from pathlib import Path
 
 from sweeper.records import OutcomeKind
 from sweeper.report.recorded import reading, run_folder
+from sweeper.store.planning import RecordedStudy
 from sweeper.store.reading import CellRecord, Row, Start
 from sweeper.store.status import CellStatus
 from sweeper.workers.liveness import is_alive
@@ -72,6 +74,7 @@ class Standing:
         running: The trials that the database has as running.
         resumed_elsewhere: The trials in whose history something changed on the way.
         ended_why: Why the study ended; None while it may go on.
+        changed_at: When the study, or a trial of it, last began or ended.
     """
 
     name: str
@@ -83,6 +86,7 @@ class Standing:
     running: Sequence[RunningTrial]
     resumed_elsewhere: Sequence[Mark]
     ended_why: str | None
+    changed_at: datetime
 
     @property
     def is_finished(self) -> bool:
@@ -106,9 +110,10 @@ def standing(study: str | Path) -> Standing:
         NotFound: There is no such study, or it has not begun.
     """
     with reading(study) as store:
-        attempts = [row for row in store.attempts() if row["ended_at"] is None]
+        begun = store.attempts()
         trials = {str(row["trial"]): row for row in store.trials()}  # never behind its attempts
         recorded, cells, stretches = store.study(), store.cells(), store.stretches()
+    attempts = [row for row in begun if row["ended_at"] is None]
     return Standing(
         name=recorded.name,
         fingerprint=recorded.fingerprint,
@@ -119,7 +124,14 @@ def standing(study: str | Path) -> Standing:
         running=[_running(trials[str(attempt["trial"])], attempt) for attempt in attempts],
         resumed_elsewhere=[_mark(each) for each in stretches if each.resume_differences],
         ended_why=recorded.ended_why,
+        changed_at=_changed_at(recorded, begun),
     )
+
+
+def _changed_at(study: RecordedStudy, attempts: Iterable[Row]) -> datetime:
+    told = (row[name] for row in attempts for name in ("claimed_at", "ended_at"))
+    times = (datetime.fromisoformat(str(time)) for time in told if time is not None)
+    return max(time for time in (study.created_at, study.ended_at, *times) if time is not None)
 
 
 def _counts(cells: Iterable[CellRecord]) -> Mapping[str, int]:

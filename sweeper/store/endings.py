@@ -14,6 +14,7 @@ from sqlalchemy import Connection, insert, select, update
 from sweeper.records import Outcome, Reason
 from sweeper.store.claims import Claim, holds, is_attempt
 from sweeper.store.engine import DatabaseTime
+from sweeper.store.interventions import reopened_after
 from sweeper.store.plain import storable, to_json
 from sweeper.store.status import CellStatus, Stint, status_after
 from sweeper.store.tables import ATTEMPT, CELL, LATE_RESULT
@@ -66,10 +67,11 @@ def end_attempt(
 
 
 def _stints(connection: Connection, claim: Claim) -> list[Stint]:
-    """Returns the attempts at the cell up to the claim's."""
+    """Returns the attempts at the cell up to the claim's, since a user last opened it again."""
+    first = reopened_after(connection, claim.cell) + 1
     query = (
         select(ATTEMPT.c.reason, ATTEMPT.c.resumed_after_window, ATTEMPT.c.checkpoint_window)
-        .where(ATTEMPT.c.cell == claim.cell, ATTEMPT.c.attempt <= claim.attempt)
+        .where(ATTEMPT.c.cell == claim.cell, ATTEMPT.c.attempt.between(first, claim.attempt))
         .order_by(ATTEMPT.c.attempt)
     )
     return [

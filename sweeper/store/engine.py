@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import os
 from pathlib import Path
+from types import MappingProxyType
 from urllib.parse import quote
 
 from sqlalchemy import URL, Connection, Engine, Text, create_engine, event, literal, make_url, text
@@ -22,6 +23,15 @@ from sweeper.errors import Fault, StoreError
 
 BUSY_TIMEOUT_SECONDS = 30.0
 """How long a transaction waits for another one's write lock before it fails as busy."""
+
+OWN_SCHEMA = "sweeper_"
+"""What the name of every PostgreSQL schema with a study begins with."""
+
+DATABASE_ERRORS = (SQLAlchemyError,)
+"""What code that uses an engine of its own, as Optuna's does, may let through."""
+
+_PATIENCE = MappingProxyType({"connect_timeout": 10, "tcp_user_timeout": 30_000})
+"""Seconds to connect in, and milliseconds that sent bytes may stay unanswered."""
 
 _SQLITE = "sqlite"
 _KNOWN = (_SQLITE, "postgresql")
@@ -44,14 +54,27 @@ def open_engine(url: str, *, read_only: bool = False) -> Engine:
         if read_only and _is_archived(place):
             place = _as_archive(place)
     try:
-        engine = create_engine(place, pool_pre_ping=place.get_backend_name() != _SQLITE)
-    except (ArgumentError, ImportError) as error:
-        raise _unusable(f"{type(error).__name__}: no driver for {place.drivername}") from None
+        engine = create_engine(place, **engine_options(url))
+    except ModuleNotFoundError:
+        raise _without_driver(place.drivername) from None
+    except ArgumentError as error:
+        raise _unusable(f"{type(error).__name__}: {place.drivername}") from None
     if read_only:
         _soften(engine)
     else:
         harden(engine)
     return engine
+
+
+def engine_options(url: str) -> dict[str, object]:
+    """Returns what SQLAlchemy's `create_engine` is told about connections to the database.
+
+    A server that is gone is noticed: before a connection is used again, and by a network that
+    stays silent.
+    """
+    if url.startswith(_SQLITE):
+        return {"connect_args": {"timeout": BUSY_TIMEOUT_SECONDS}}
+    return {"pool_pre_ping": True, "connect_args": dict(_PATIENCE)}
 
 
 def harden(engine: Engine) -> None:
@@ -71,6 +94,33 @@ def hold_creation_lock(connection: Connection) -> None:
     """Lets one transaction at a time create the schema; held until the transaction ends."""
     if connection.dialect.name != _SQLITE:  # a hardened SQLite transaction holds it already
         connection.execute(text("SELECT pg_advisory_xact_lock(:key)"), {"key": _CREATION_LOCK})
+
+
+def make_place(connection: Connection) -> None:
+    """Makes the PostgreSQL schema that the URL's search path names, if it is not there yet."""
+    if connection.dialect.name != _SQLITE and _current_schema(connection) is None:
+        # A session may not have noticed yet that another one has made it.
+        connection.exec_driver_sql(f"CREATE SCHEMA IF NOT EXISTS {_search_path(connection)}")
+
+
+def drop_place(connection: Connection) -> None:
+    """Drops the PostgreSQL schema with all that is in it; an SQLite file is the caller's."""
+    if connection.dialect.name == _SQLITE or (schema := _current_schema(connection)) is None:
+        return
+    assert schema.startswith(OWN_SCHEMA)  # never a schema that somebody else may use
+    connection.exec_driver_sql(f"DROP SCHEMA {_search_path(connection)} CASCADE")
+
+
+def _current_schema(connection: Connection) -> str | None:
+    """Returns the first schema of the search path that exists."""
+    found: str | None = connection.execute(text("SELECT current_schema()")).scalar_one()
+    return found
+
+
+def _search_path(connection: Connection) -> str:
+    """Returns the search path as it was set: for one of our URLs one quoted name."""
+    path: str = connection.execute(text("SELECT current_setting('search_path')")).scalar_one()
+    return path
 
 
 def is_busy(error: SQLAlchemyError) -> bool:
@@ -155,6 +205,16 @@ def _unusable(got: str) -> StoreError:
             got=got,
             expected="sqlite:////folder/study.db or postgresql+psycopg://user@host/name",
             hint="Encode special characters of a password, @ as %40 for instance",
+        )
+    )
+
+
+def _without_driver(driver: str) -> StoreError:
+    return StoreError(
+        Fault(
+            what="the package that speaks to this database is not installed",
+            got=f"no driver for {driver}",
+            hint="pip install 'sweeper[postgres]', and write postgresql+psycopg://",
         )
     )
 

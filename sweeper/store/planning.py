@@ -11,7 +11,7 @@ from typing import Protocol
 from sqlalchemy import Connection, RowMapping, func, insert, select, update
 
 from sweeper.errors import Fault, StoreError, StudyConflict
-from sweeper.store.engine import DatabaseTime
+from sweeper.store.engine import DatabaseTime, hold_creation_lock
 from sweeper.store.plain import storable, to_json, to_time
 from sweeper.store.status import CellStatus
 from sweeper.store.tables import CELL, STUDY
@@ -83,6 +83,7 @@ def record_study(connection: Connection, study: RecordedStudy) -> None:
     Raises:
         StudyConflict: The database holds a study with another fingerprint.
     """
+    hold_creation_lock(connection)
     known = read_study(connection)
     if known is not None:
         _check_same(known, study)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from sqlalchemy import Connection, insert, inspect, select
 
 from sweeper.errors import Fault, StoreError
-from sweeper.store.engine import DatabaseTime, hold_creation_lock
+from sweeper.store.engine import DatabaseTime, hold_creation_lock, make_place
 from sweeper.store.tables import METADATA, SCHEMA
 
 VERSION = 2
@@ -19,8 +19,10 @@ def create_schema(connection: Connection) -> None:
         StoreError: The database has another schema version.
     """
     hold_creation_lock(connection)
+    make_place(connection)
     if inspect(connection).has_table(SCHEMA.name):
         check_schema(connection)
+        METADATA.create_all(connection)  # a table that came later, beside those that are there
         return
     METADATA.create_all(connection)
     connection.execute(insert(SCHEMA).values(id=1, version=VERSION, created_at=DatabaseTime()))

@@ -7,10 +7,21 @@ from types import TracebackType
 from typing import Self
 
 from sweeper.records import Event, Outcome
-from sweeper.store import claims, endings, ingest, planning, reading, recovery, views
+from sweeper.store import (
+    claims,
+    endings,
+    ingest,
+    interventions,
+    planning,
+    reading,
+    recovery,
+    views,
+)
 from sweeper.store.claims import LEASE_SECONDS, Claim, Owner, Process
 from sweeper.store.database import Database
 from sweeper.store.endings import Cost
+from sweeper.store.engine import drop_place
+from sweeper.store.interventions import Intervention
 from sweeper.store.planning import PlannedCell, RecordedStudy
 from sweeper.store.reading import AttemptEvent, CellRecord, LateResult, Row, Start
 from sweeper.store.recovery import LiveAttempt
@@ -61,6 +72,14 @@ class StudyStore:
         """
         return cls(Database.for_reading(url, check_schema))
 
+    def delete(self) -> None:
+        """Deletes everything of the study from a database server, and closes the store.
+
+        An SQLite file stays: it is the caller's to delete.
+        """
+        self._database.write(drop_place)
+        self.close()
+
     def close(self) -> None:
         """Gives the connections back."""
         self._database.close()
@@ -110,6 +129,58 @@ class StudyStore:
     def reopen_study(self) -> int:
         """Lets the study go on: `not_run` cells wait again; returns how many."""
         return self._database.write(planning.reopen_study)
+
+    # What users change by hand; only the study's one coordinator may.
+
+    def reopen(
+        self, cell: str, *, kind: Intervention = Intervention.RETRY, from_the_start: bool
+    ) -> bool:
+        """Opens an ended cell, and the study, again; False, and nothing changes, if it is open.
+
+        Args:
+            from_the_start: The attempts so far are left behind; otherwise the next one goes on
+                from their newest checkpoint.
+        """
+        return self._database.write(
+            lambda c: interventions.reopen(c, cell, kind=kind, from_the_start=from_the_start)
+        )
+
+    def amend(self, limits: Mapping[str, str], cells: Iterable[str]) -> None:
+        """Records limits by name that hold from now on, and opens the cells again that they ended.
+
+        Args:
+            cells: They go on from their newest checkpoints.
+        """
+        reopened = tuple(cells)
+        self._database.write(lambda c: interventions.amend(c, limits, reopened))
+
+    def amended_limits(self) -> Mapping[str, str]:
+        """Returns the limits that were amended by name, as they are now."""
+        return self._database.read(interventions.amended_limits)
+
+    def cancel(self, cell: str, why: str) -> bool:
+        """Ends a waiting cell as cancelled; False, and nothing changes, if it is not waiting."""
+        return self._database.write(lambda c: interventions.cancel(c, cell, why))
+
+    def close_study(self, why: str) -> tuple[str, ...]:
+        """Ends every waiting cell as cancelled, and the study for good; returns these cells."""
+        return self._database.write(lambda c: interventions.close_study(c, why))
+
+    def record_cleaning(self, *, checkpoints: int, size_bytes: int) -> None:
+        """Records that so many checkpoints were dropped, and what they held."""
+        self._database.write(
+            lambda c: interventions.record_cleaning(
+                c, checkpoints=checkpoints, size_bytes=size_bytes
+            )
+        )
+
+    def is_closed(self) -> bool:
+        """Says whether a user has closed the study."""
+        return self._database.read(interventions.is_closed)
+
+    def left_behind(self, cell: str) -> int:
+        """Returns the number of the last attempt that later ones take nothing over from, or 0."""
+        return self._database.read(lambda c: interventions.left_behind(c, cell))
 
     # Owning a cell.
 

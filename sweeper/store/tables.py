@@ -152,6 +152,25 @@ LATE_RESULT = Table(
 )
 """Results that came after the cell was taken from their attempt: kept, never counted."""
 
+INTERVENTION = Table(
+    "sweeper_intervention",
+    METADATA,
+    Column("number", Integer, primary_key=True),
+    Column("kind", Text, nullable=False),
+    Column("cell", Text, ForeignKey(CELL.c.cell)),
+    Column("after_attempt", Integer),
+    Column("from_the_start", Boolean, nullable=False),
+    Column("detail", Text, nullable=False),
+    Column("at", Text, nullable=False),
+    CheckConstraint("kind IN ('retry', 'amend', 'cancel', 'close', 'clean')"),
+    CheckConstraint("(cell IS NULL) = (after_attempt IS NULL)"),
+)
+"""What users changed by hand, in the order they did; `detail` is what stood there before, as JSON.
+
+`after_attempt` is the number of attempts that the cell had by then, and `from_the_start` says that
+later ones take nothing over from these.
+"""
+
 
 def _of_attempt(name: str, *columns: Column[object]) -> Table:
     """Returns a table of facts that an attempt reported, by sequence number."""

@@ -72,8 +72,8 @@ class StudyDocument:
         if not self.holds(path):
             return None
         text = self.nearest_located(path).as_written
-        if dotted(path) == "run.storage" and ":" in text:
-            return f"{text.partition(':')[0]}:..."
+        if dotted(path) == "run.storage" and text not in ("sqlite", "null"):
+            return f"{text.partition(':')[0]}:..." if ":" in text else "..."
         return text
 
 

@@ -5,6 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 from pathlib import Path
 
+RUNS = "runs"
+"""The folder beside study files in which each study has its own."""
+
 
 @dataclass(frozen=True, slots=True)
 class StudyFolder:
@@ -15,7 +18,7 @@ class StudyFolder:
     @classmethod
     def beside(cls, study_file: Path, name: str) -> StudyFolder:
         """Returns the folder of the study of that name whose file is `study_file`."""
-        return cls(study_file.resolve().parent / "runs" / name)
+        return cls(study_file.resolve().parent / RUNS / name)
 
     @property
     def recorded_study(self) -> Path:

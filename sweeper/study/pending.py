@@ -24,9 +24,6 @@ _WHOLE_KEYS: Mapping[str, str] = MappingProxyType(
         "selection.precision_tolerance": "precision studies",
         "run.trials_per_device": "several trials per device",
         "run.use_busy": "looking at what others run on a device",
-        "run.quarantine_after": "setting aside a faulty device",
-        "run.limits.device_memory": "a limit on device memory",
-        "run.limits.disk": "a limit on disk space",
         "run.deadline": "a deadline for the study",
         "run.trackers": "outside trackers",
     }
@@ -194,11 +191,5 @@ _VALUES: tuple[_Value, ...] = (
         is_missing=_is_not("local"),
         capability="this launcher",
         expected="local",
-    ),
-    _Value(
-        path=("run", "storage"),
-        is_missing=_is_not("sqlite"),
-        capability="a database other than the study's own SQLite file",
-        expected="sqlite",
     ),
 )

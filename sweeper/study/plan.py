@@ -9,6 +9,7 @@ from types import MappingProxyType
 
 from sweeper.data.manifest import Manifest
 from sweeper.data.prepared import PreparedSplit
+from sweeper.options import size_bytes
 from sweeper.selection.evidence import BASELINE, REPEAT
 from sweeper.study.arms import ArmPlan, plan_arms
 from sweeper.study.caveats import warnings_of
@@ -116,6 +117,7 @@ def make_spec(  # noqa: PLR0913  # one attempt: what, of which plan, where, and 
     study, arm = study_file.study, next(arm for arm in plan.arms if arm.name == cell.runs_arm)
     micro_batch = study.run.micro_batch
     assert micro_batch != "auto", "pending.py refuses it"
+    device_memory = study.run.limits.device_memory
     training = study.training.model_copy(update={"learning_rate": arm.learning_rate_peak})
     return TrialSpec(
         study=plan.name,
@@ -139,6 +141,7 @@ def make_spec(  # noqa: PLR0913  # one attempt: what, of which plan, where, and 
         ranks=study.run.devices_per_trial,
         deterministic=study.run.deterministic,
         threads=threads,
+        device_memory_bytes=None if device_memory is None else size_bytes(device_memory),
         fencing_number=fencing_number,
         checkpoint=study.run.checkpoint,
         resume_from=None if resume_from is None else str(resume_from.resolve()),

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 from sweeper.data.manifest import Manifest, changed_sources, file_sha256
@@ -11,11 +11,37 @@ from sweeper.data.request import PrepareRequest
 from sweeper.errors import Fault, RunFolderError, StudyConflict
 from sweeper.study.folder import StudyFolder
 from sweeper.study.inputs import WAY_ON, Inputs, changed_inputs
+from sweeper.study.loading import load_study
+from sweeper.study.storage import SQLITE, database_url
 
 
 def is_recorded(folder: StudyFolder) -> bool:
     """Tells whether a study has begun in the folder, so that its prepared data must stay."""
     return folder.database.exists() or folder.recorded_study.exists()
+
+
+def begun_on(folder: StudyFolder) -> str | None:
+    """Returns the `run.storage` that the study in the folder has begun on; None before it has.
+
+    Raises:
+        StudyFileError: The recorded study file cannot be read.
+    """
+    if folder.database.exists():
+        return SQLITE
+    if not folder.recorded_study.exists():
+        return None
+    storage = load_study(folder.recorded_study).study.run.storage
+    return None if storage == SQLITE else storage
+
+
+def recorded_url(folder: StudyFolder, environ: Mapping[str, str]) -> str | None:
+    """Returns the URL of the database that the study has begun on; None before it has.
+
+    Raises:
+        StudyFileError: The recorded study file cannot be read, or names a variable that isn't set.
+    """
+    storage = begun_on(folder)
+    return None if storage is None else database_url(storage, folder, environ)
 
 
 def recorded_manifest(request: PrepareRequest, folder: StudyFolder) -> Manifest:

@@ -16,6 +16,8 @@ from sweeper.selection.evidence import BASELINE
 from sweeper.study.document import Finding, Located
 from sweeper.study.findings import RATE, StudyDocument, rate_hint
 from sweeper.study.schema import Study
+from sweeper.study.storage import EXPECTED as EXPECTED_STORAGE
+from sweeper.study.storage import fault_in
 
 COMPARABLE = (RATE, "training.records_per_update", "training.precision")
 """The keys that can be a study's factor; see `pending.py` for those not built yet."""
@@ -278,6 +280,15 @@ def _schedule_can_be_honoured(study: Study, document: StudyDocument) -> Iterator
         )
 
 
+def _storage_is_usable(study: Study, document: StudyDocument) -> Iterator[Finding]:
+    at = ("run", "storage")
+    if (fault := fault_in(study.run.storage)) is not None:
+        what, hint = fault
+        yield document.finding(
+            at, what, got=document.written(at), expected=EXPECTED_STORAGE, hint=hint
+        )
+
+
 _RULES: tuple[Callable[[Study, StudyDocument], Iterable[Finding]], ...] = (
     _key_can_be_compared,
     _arms_are_given_once,
@@ -295,4 +306,5 @@ _RULES: tuple[Callable[[Study, StudyDocument], Iterable[Finding]], ...] = (
     _quantized_weights_stay_frozen,
     _flash_attention_has_sixteen_bits,
     _schedule_can_be_honoured,
+    _storage_is_usable,
 )

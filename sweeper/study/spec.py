@@ -57,6 +57,7 @@ class TrialSpec(Options):
         keep_best: Whether the weights with the lowest validation loss are kept beside the last.
         ranks: Processes that share every window.
         threads: Threads torch may use, in each rank.
+        device_memory_bytes: What each rank may hold on its GPU; None: all of it.
         checkpoint: When the trial's state is saved, and how many of them stay.
         resume_from: Absolute folder of an earlier attempt, whose newest valid checkpoint is gone
             on from; that of the one which it resumed from in turn, when it has none. None: the
@@ -85,6 +86,7 @@ class TrialSpec(Options):
     ranks: Positive = 1
     deterministic: bool = True
     threads: Positive = 1
+    device_memory_bytes: Positive | None = None
     fencing_number: NonNegative = 0
     checkpoint: CheckpointOptions = CheckpointOptions()
     resume_from: str | None = None
@@ -115,6 +117,7 @@ _NOT_A_SETTING: Mapping[str, bool | dict[str, bool]] = MappingProxyType(
         "seed": True,
         "attempt": True,
         "prepared": True,
+        "device_memory_bytes": True,
         "fencing_number": True,
         "checkpoint": True,
         "resume_from": True,

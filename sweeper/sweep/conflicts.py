@@ -51,7 +51,10 @@ def refuse_conflicts(
     if known.fingerprint != plan.fingerprint:
         raise StudyConflict(*_other_study(store, known, plan, study_file.path))
     run = study_file.study.run
-    faults = [*_other_limits(folder, run), *_other_ways(store, run, elsewhere=elsewhere)]
+    faults = [
+        *_other_limits(folder, run, store.amended_limits()),
+        *_other_ways(store, run, elsewhere=elsewhere),
+    ]
     if faults:
         raise StudyConflict(*faults)
 
@@ -111,19 +114,22 @@ def _other_study(
     )
 
 
-def _other_limits(folder: StudyFolder, run: RunOptions) -> Iterator[Fault]:
-    """Yields limits that are not those under which the trials so far have run."""
+def _other_limits(
+    folder: StudyFolder, run: RunOptions, amended: Mapping[str, str]
+) -> Iterator[Fault]:
+    """Yields limits that are neither those that the study began with nor those amended since."""
     if not folder.recorded_study.exists():
         return
     agreed = load_study(folder.recorded_study).study.run.limits.model_dump()
     for name, limit in run.limits.model_dump().items():
-        if limit != agreed[name]:
+        if limit not in {agreed[name], amended.get(name, agreed[name])}:
             yield Fault(
                 what="a limit is agreed before the first trial, for all arms alike",
                 where=f"run.limits.{name}",
                 got=_written(limit),
-                expected=_written(agreed[name]),
-                hint="Put it back, or run the study under another name with --as",
+                expected=_written(amended.get(name, agreed[name])),
+                hint="Put it back; `sweeper amend STUDY --limit` raises a limit on record, and "
+                "--as NEW-NAME starts a study of its own",
             )
 
 

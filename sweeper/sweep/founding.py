@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import dataclasses
 import json
+import os
 import shutil
 from collections.abc import Iterator
 from pathlib import Path
@@ -16,21 +17,29 @@ from sweeper.store.store import StudyStore
 from sweeper.study.folder import StudyFolder
 from sweeper.study.loading import StudyFile
 from sweeper.study.plan import Plan
+from sweeper.study.recorded import begun_on
+from sweeper.study.storage import SQLITE, database_url, schema_name
 from sweeper.sweep.conflicts import refuse_conflicts, started_cells
 from sweeper.sweep.optuna_study import OptunaStudy
 
 
 @contextlib.contextmanager
-def opened(folder: StudyFolder) -> Iterator[StudyStore | None]:
-    """Opens the database that the folder holds; None when it holds none yet.
+def opened(study_file: StudyFile, folder: StudyFolder) -> Iterator[StudyStore | None]:
+    """Opens the database that the folder's study has begun on; None when none has begun.
 
     Raises:
+        StudyConflict: The study file names another one.
+        StudyFileError: The URL of the database is not complete.
         StoreError: It cannot be used.
     """
-    if not folder.database.exists():
+    begun = begun_on(folder)
+    if begun is None:
         yield None
         return
-    with StudyStore.create(folder.database_url) as store:
+    storage = study_file.study.run.storage
+    if storage != begun:
+        raise StudyConflict(_other_storage(folder))
+    with StudyStore.create(database_url(storage, folder, os.environ)) as store:
         yield store
 
 
@@ -48,12 +57,17 @@ def founded(
 
     Raises:
         StudyConflict: The folder holds a study with another fingerprint, or one whose trials ran
-            under other limits.
+            under other limits, or the database one of another run folder.
+        StudyFileError: The URL of the database is not complete.
         StoreError: The database cannot be used.
     """
-    url = folder.database_url
-    _refuse_lost_database(folder)
+    storage = study_file.study.run.storage
+    url = database_url(storage, folder, os.environ)
+    if storage == SQLITE and not folder.database.exists():
+        _refuse_lost_database(folder, folder.database.name)
     with StudyStore.create(url) as store:
+        if storage != SQLITE:
+            _refuse_strange_study(store, folder)
         refuse_conflicts(store, plan, study_file, folder, elsewhere=elsewhere)
         if store.find_study() is None:
             write_whole(folder.plan, _plan_text(plan), durable=True)
@@ -68,19 +82,49 @@ def founded(
             yield store, optuna_study
 
 
-def _refuse_lost_database(folder: StudyFolder) -> None:
+def _refuse_strange_study(store: StudyStore, folder: StudyFolder) -> None:
+    """Makes sure that run folder and database server speak of one study.
+
+    Raises:
+        StudyConflict: One of them knows nothing of the other's.
+    """
+    schema = schema_name(folder.path.name)
+    if store.find_study() is None:
+        _refuse_lost_database(folder, f"schema {schema} in the database of run.storage")
+    elif not folder.recorded_study.exists():
+        raise StudyConflict(
+            Fault(
+                what="the database holds a study of this name that began in another run folder",
+                where=f"schema {schema}",
+                got=str(folder.path),
+                hint="Run it there, or start a study of its own with --as NEW-NAME",
+            )
+        )
+
+
+def _other_storage(folder: StudyFolder) -> Fault:
+    return Fault(
+        what="the study has begun on another database",
+        where="run.storage",
+        expected=f"what {folder.recorded_study} says",
+        hint="Put it back, or start a study of its own with --as NEW-NAME. If the same database "
+        "now has another address, write it in both files",
+    )
+
+
+def _refuse_lost_database(folder: StudyFolder, expected: str) -> None:
     """Refuses to found a study among attempts that no database knows any more.
 
     Raises:
         StudyConflict: It would run them again, in their own folders.
     """
-    if folder.database.exists() or not any(folder.trials.glob("*/attempts/*")):
+    if not any(folder.trials.glob("*/attempts/*")):
         return
     raise StudyConflict(
         Fault(
             what="the run folder holds attempts, but the database that knew them is gone",
             where=str(folder.path),
-            expected=folder.database.name,
+            expected=expected,
             hint="Put the database back, or move the folder away, or start a study of its own "
             "with --as NEW-NAME",
         )
@@ -116,14 +160,15 @@ def discard(folder: StudyFolder, store: StudyStore, study_file: Path) -> int:
             )
         )
     attempts = len(store.attempts()) if store.find_study() else 0
-    store.close()
     for part in (folder.trials, folder.prepared):
         if part.exists():
             shutil.rmtree(part)
-    # The database goes last: as long as it is there, the same command does the rest.
+    # What says that there is a study goes last: as long as it is there, the same command does the
+    # rest. That is the database, or for one on a server the recorded study file.
+    store.delete()
     database = folder.database
     sidecars = (database.with_name(database.name + ending) for ending in ("-wal", "-shm"))
-    for file in (folder.recorded_study, folder.plan, *sidecars, database):
+    for file in (folder.plan, folder.recorded_study, *sidecars, database):
         file.unlink(missing_ok=True)
     return attempts
 

@@ -1,7 +1,8 @@
 """The study as Optuna's tools read it: the only module that imports optuna.
 
-One Optuna trial per cell, queued in plan order before the first one starts. A trial is found
-by its user attribute `cell`, never by its number. Optuna stores no reason for a failure and
+One Optuna trial per cell, queued in plan order before the first one starts; a cell that is opened
+again gets another, which names the one before as `retry_of`. A trial is found by its user attribute
+`cell`, never by its number. Optuna stores no reason for a failure and
 takes no attribute after a trial was told, so everything else is written first.
 
 Our own tables decide what runs; Optuna mirrors them. Every method may be repeated: what is
@@ -15,6 +16,7 @@ import logging
 import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from typing import Literal
 
 import optuna
 from optuna.distributions import BaseDistribution, CategoricalDistribution, FloatDistribution
@@ -25,27 +27,29 @@ from optuna.trial import FrozenTrial, TrialState
 
 from sweeper.errors import StoreError
 from sweeper.records import OutcomeKind, Reason
-from sweeper.store.engine import harden
+from sweeper.store.engine import DATABASE_ERRORS, engine_options, harden
+from sweeper.store.status import CellStatus
 from sweeper.study.plan import Cell
 
 LOWEST_FACTOR = 1e-12
 HIGHEST_FACTOR = 1e3
 """Bounds of a numeric factor's distribution: wide, so that further arms fit in later."""
 
-BUSY_TIMEOUT_SECONDS = 30.0
-"""How long a write waits for another writer of an SQLite file."""
+
+_IDENTITY = frozenset({"cell", "arm", "seed", "fingerprint", "repeat_of"})
+"""What a trial is told when it is queued, and another of the same cell as well."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Ending:
-    """What Optuna is told of a cell that has ended for good.
+    """What Optuna is told of a cell that has ended for good, or that never ran in a closed study.
 
     Attributes:
         validation_loss: Of the declared checkpoint, nats per target token; finite when completed.
     """
 
-    outcome: OutcomeKind
-    reason: Reason
+    outcome: OutcomeKind | Literal[CellStatus.NOT_RUN]
+    reason: Reason | Literal[CellStatus.NOT_RUN]
     detail: str
     evidence: Mapping[str, str]
     validation_loss: float | None
@@ -78,7 +82,8 @@ class OptunaStudy:
     @classmethod
     def open(cls, url: str, *, name: str, factor: str, cells: Sequence[Cell]) -> OptunaStudy:
         """Returns the study, created if need be; only one coordinator at a time may call it."""
-        storage = RDBStorage(url, engine_kwargs=_engine_options(url))
+        with _as_store_error("open for Optuna"):
+            storage = RDBStorage(url, engine_kwargs=engine_options(url))
         harden(storage.engine)
         return cls(storage, name=name, factor=factor, cells=cells)
 
@@ -102,6 +107,18 @@ class OptunaStudy:
                     if cell.repeats is not None:
                         attributes["repeat_of"] = cell.repeats
                     self._study.enqueue_trial({self._factor: cell.value}, attributes)
+            self._trial_ids = self._find_trials()
+
+    def queue_again(self, cell_id: str) -> None:
+        """Queues another trial for a cell whose trial has ended; nothing, if it has not."""
+        with _as_store_error(f"queue trial {cell_id} again"):
+            ended = self._trial(cell_id)
+            if not ended.state.is_finished():
+                return
+            kept = {name: ended.user_attrs[name] for name in _IDENTITY & ended.user_attrs.keys()}
+            self._study.enqueue_trial(
+                {self._factor: self._cells[cell_id].value}, kept | {"retry_of": ended.number}
+            )
             self._trial_ids = self._find_trials()
 
     def start(self, cell_id: str) -> None:
@@ -192,17 +209,11 @@ def _cell_of(trial: FrozenTrial) -> str | None:
     return trial.user_attrs.get("cell")
 
 
-def _engine_options(url: str) -> dict[str, object]:
-    if url.startswith("sqlite"):
-        return {"connect_args": {"timeout": BUSY_TIMEOUT_SECONDS}}
-    return {"pool_pre_ping": True}
-
-
 @contextlib.contextmanager
 def _as_store_error(action: str) -> Iterator[None]:
     try:
         yield
-    except StorageInternalError as error:
+    except (StorageInternalError, *DATABASE_ERRORS) as error:
         raise StoreError(f"the study database did not {action}: {error.__cause__}") from error
 
 

@@ -8,10 +8,12 @@ from __future__ import annotations
 
 import json
 
+from sweeper.records import OutcomeKind
 from sweeper.store.reading import CellRecord
 from sweeper.store.status import CellStatus
 from sweeper.store.store import StudyStore
 from sweeper.sweep.optuna_study import Ending, OptunaStudy
+from sweeper.sweep.study_end import is_open
 from sweeper.training.watch import VALIDATION
 
 
@@ -28,18 +30,32 @@ def reconcile(store: StudyStore, optuna_study: OptunaStudy) -> None:
 def bring_in_step(store: StudyStore, optuna_study: OptunaStudy, cell: CellRecord) -> None:
     """Does it for one cell: started, evaluations, and its ending if it has ended for good.
 
-    A cell that never started stays queued; one that was lost or cancelled stays running.
+    A cell that never started stays queued, and one that was lost or cancelled stays running, until
+    the study is closed. One that was opened again gets a trial of its own.
 
     Raises:
         StoreError: The database cannot be used.
     """
-    if cell.attempts == 0 or optuna_study.has_ended(cell.cell):
+    if is_open(cell) and optuna_study.has_ended(cell.cell):
+        optuna_study.queue_again(cell.cell)
+        store.link_optuna({cell.cell: optuna_study.numbers()[cell.cell]})
+    ends = _ends(cell, is_closed=store.is_closed())
+    if (cell.attempts == 0 and not ends) or optuna_study.has_ended(cell.cell):
         return
     optuna_study.start(cell.cell)
     for index, loss in _validation_losses(store, cell.cell).items():
         optuna_study.report(cell.cell, index=index, validation_loss=loss)
-    if cell.status is CellStatus.ENDED:
+    if ends:
         optuna_study.end(cell.cell, _ending(store, cell))
+
+
+def _ends(cell: CellRecord, *, is_closed: bool) -> bool:
+    """Says whether the cell has ended as Optuna sees it: what is cancelled may go on until then."""
+    if cell.status is CellStatus.NOT_RUN:
+        return is_closed
+    return cell.status is CellStatus.ENDED and (
+        is_closed or cell.outcome is not OutcomeKind.CANCELLED
+    )
 
 
 def _validation_losses(store: StudyStore, cell: str) -> dict[int, float]:
@@ -52,14 +68,13 @@ def _validation_losses(store: StudyStore, cell: str) -> dict[int, float]:
 
 
 def _ending(store: StudyStore, cell: CellRecord) -> Ending:
-    assert cell.outcome is not None
-    assert cell.reason is not None
-    evidence = json.loads(str(store.attempts(cell.cell)[-1]["evidence"]))
+    attempts = store.attempts(cell.cell)
+    evidence = json.loads(str(attempts[-1]["evidence"])) if attempts else {}
     (trial,) = store.trials(cell.cell)
     loss = trial["validation_loss"]  # at the declared checkpoint, as in every table
     return Ending(
-        outcome=cell.outcome,
-        reason=cell.reason,
+        outcome=cell.outcome or CellStatus.NOT_RUN,
+        reason=cell.reason or CellStatus.NOT_RUN,
         detail=cell.detail or "",
         evidence={str(name): str(value) for name, value in evidence.items()},
         validation_loss=loss if isinstance(loss, float) else None,

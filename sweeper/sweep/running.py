@@ -19,11 +19,14 @@ from sweeper.study.plan import Plan, make_plan
 from sweeper.study.preparing import prepare
 from sweeper.study.schema import StudyName
 from sweeper.sweep.adopting import adopt_leftovers
+from sweeper.sweep.agreed_limits import under_agreed_limits
 from sweeper.sweep.conflicts import refuse_other_devices
 from sweeper.sweep.coordinator import only_coordinator
+from sweeper.sweep.disk_room import least_disk_bytes
 from sweeper.sweep.early_end import baseline_failure, first_trial_failure, is_proven
 from sweeper.sweep.founding import discard, founded, opened
 from sweeper.sweep.observer import Observer, SilentObserver
+from sweeper.sweep.quarantine import DeviceFaults
 from sweeper.sweep.reconciling import reconcile
 from sweeper.sweep.slot_loop import run_slot
 from sweeper.sweep.stop_request import StopRequest
@@ -149,7 +152,7 @@ def take_up(
         StudyBusy: A coordinator lives that does not hold the lock.
         StoreError: The database cannot be used.
     """
-    with opened(folder) as store:
+    with opened(study_file, folder) as store:
         study = None if store is None else store.find_study()
         if store is not None and study is not None:
             terms = terms_of(study_file, study.budget_target_tokens)
@@ -182,6 +185,7 @@ def run_plan(
     elsewhere = choices.resume_elsewhere
     with founded(study_file, plan, folder, elsewhere=elsewhere) as (store, optuna_study):
         reconcile(store, optuna_study)
+        study_file = under_agreed_limits(study_file, store)
         _settle(store, study_file)
         did_nothing = not any(is_open(cell) for cell in store.cells())
         if not did_nothing:
@@ -199,9 +203,11 @@ def run_plan(
                 launcher=choices.launcher or LocalLauncher(logs=folder.logs),
                 slots=tuple(slot.name for slot in slots),
                 turns=Turns(proven=is_proven(store.trials())),
+                faults=DeviceFaults(allowed=study_file.study.run.quarantine_after),
                 stop=watching.stop,
                 observer=watching.observer,
                 reverse_claims=choices.reverse_claims,
+                needed_disk_bytes=least_disk_bytes(study_file.study, folder),
                 resume_elsewhere=elsewhere,
             )
             _run_slots(run, slots)

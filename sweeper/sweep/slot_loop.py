@@ -16,6 +16,7 @@ from sweeper.store.claims import Claim, Process
 from sweeper.store.endings import Cost
 from sweeper.study.plan import make_spec
 from sweeper.sweep.devices import begun_elsewhere
+from sweeper.sweep.disk_room import attempts_bytes, no_room
 from sweeper.sweep.early_end import baseline_failure, failure_sentence
 from sweeper.sweep.finishing import finish_attempt, record_outcome
 from sweeper.sweep.reconciling import bring_in_step
@@ -42,6 +43,8 @@ PAUSES_SECONDS = (1.0, 5.0, 15.0, 60.0)
 def run_slot(run: StudyRun, slot: Slot) -> StoreError | None:
     """Runs one cell after another on the slot until there is none left, or the user asks to end.
 
+    A slot with too many device errors in a row leaves its cells to the others, see `quarantine`.
+
     Returns:
         What was wrong with the database, if the slot had to give up because of it. The other
         slots are left alone. What the trial reported is in its folder: the next run takes it up.
@@ -59,19 +62,34 @@ def run_slot(run: StudyRun, slot: Slot) -> StoreError | None:
 
 def _take_turn(run: StudyRun, slot: Slot) -> bool:
     """Runs cells while there are any to claim; False when the slot is not needed any more."""
+    if run.faults.is_set_aside(slot.name):
+        return False
     if not run.turns.take(slot.name):
         return True
+    others_busy, lost_here = False, frozenset[str]()
     try:
-        while not run.stop.is_asked:
-            barred = left_to_others(run, slot.name) | begun_elsewhere(run, slot)
+        while not run.stop.is_asked and not run.faults.is_set_aside(slot.name):
+            others_busy = run.turns.others_busy(slot.name)  # asked before the claim: see below
+            lost_here = _lost_here(run, slot.name, others_busy=others_busy)
+            barred = left_to_others(run, slot.name) | begun_elsewhere(run, slot) | lost_here
             claim = run.store.claim(run.owner, slot.name, reverse=run.reverse_claims, barred=barred)
             if claim is None:
                 break
             _run_attempt(run, claim, slot)
     finally:
         run.turns.give_back(slot.name)
-    # a running trial may be lost and need this slot, and a cell left to another that gives up too
-    return run.turns.anyone_busy or bool(left_to_others(run, slot.name))
+    # A running trial may be lost and need this slot, even if its own slot is gone by now; so may a
+    # cell that was left to another one, which gives up.
+    waited_for = others_busy or run.turns.anyone_busy or bool(lost_here)
+    return waited_for or bool(left_to_others(run, slot.name))
+
+
+def _lost_here(run: StudyRun, slot: str, *, others_busy: bool) -> frozenset[str]:
+    """Returns the cells that another slot is to take after a device error in this one."""
+    others_here = run.turns.still_here(run.slots) - {slot}
+    return run.faults.left_to_others(
+        slot, run.store, others_here=others_here, others_busy=others_busy
+    )
 
 
 def _run_attempt(run: StudyRun, claim: Claim, slot: Slot) -> None:
@@ -79,20 +97,21 @@ def _run_attempt(run: StudyRun, claim: Claim, slot: Slot) -> None:
     _end_early(run, claim, outcome)
     run.turns.ended(outcome)
     run.observer.trial_ended(slot=slot.name, cell=claim.cell, outcome=outcome)
+    if why := run.faults.ended(slot.name, claim.cell, outcome):
+        run.observer.message(why)
 
 
 def _outcome_of_attempt(run: StudyRun, claim: Claim, slot: Slot) -> Outcome:
     _tolerate(run, claim, lambda: run.optuna_study.start(claim.cell))
     folder = AttemptFolder(run.folder.path / claim.folder)
-    try:
-        running = _start(run, claim, folder, slot)
-    except OSError as error:
-        outcome = _not_started(error)
+    started = _start(run, claim, folder, slot)
+    if isinstance(started, Outcome):
+        outcome = started
         _persist(
             run, lambda: record_outcome(run.store, claim, outcome, cost=Cost(), terms=run.terms)
         )
     else:
-        supervision = _watch(run, claim, folder, running)
+        supervision = _watch(run, claim, folder, started)
         asked = Reason.USER_CANCELLED if run.stop.is_asked else None
         outcome = _persist(
             run,
@@ -104,7 +123,20 @@ def _outcome_of_attempt(run: StudyRun, claim: Claim, slot: Slot) -> Outcome:
     return outcome
 
 
-def _start(run: StudyRun, claim: Claim, folder: AttemptFolder, slot: Slot) -> Running:
+def _start(run: StudyRun, claim: Claim, folder: AttemptFolder, slot: Slot) -> Running | Outcome:
+    """Starts an attempt, or returns how it ends that cannot be started."""
+    limits = _limits(run, claim, folder)
+    if outcome := no_room(folder.path, limits):
+        return outcome
+    try:
+        return _launch(run, claim, folder, slot, limits)
+    except OSError as error:
+        return _not_started(error)
+
+
+def _launch(
+    run: StudyRun, claim: Claim, folder: AttemptFolder, slot: Slot, limits: TrialLimits
+) -> Running:
     """Writes the attempt's spec and starts it.
 
     Raises:
@@ -124,23 +156,30 @@ def _start(run: StudyRun, claim: Claim, folder: AttemptFolder, slot: Slot) -> Ru
     folder.path.mkdir(parents=True)
     write_whole(folder.spec, spec.to_json(), durable=False)
     run.observer.slot_started(slot=slot.name, cell=claim.cell, attempt=claim.attempt)
-    return run.launcher.start(folder, slot, _limits(run, claim))
+    return run.launcher.start(folder, slot, limits)
 
 
 def _earlier_attempt(run: StudyRun, claim: Claim) -> Path | None:
     """Returns the folder of the cell's last earlier attempt that was told anything.
 
-    Its checkpoints are looked for first; its spec names the one before it, and so on.
+    Its checkpoints are looked for first; its spec names the one before it, and so on. Those that a
+    retry from the start has left behind are none of them.
     """
-    numbers = range(claim.attempt - 1, 0, -1)
+    numbers = range(claim.attempt - 1, run.store.left_behind(claim.cell), -1)
     folders = (run.folder.attempt(arm=claim.arm, seed=claim.seed, number=n) for n in numbers)
     return next((path for path in folders if AttemptFolder(path).spec.exists()), None)
 
 
-def _limits(run: StudyRun, claim: Claim) -> TrialLimits:
-    earlier = (row["wall_seconds"] for row in run.store.attempts(claim.cell))
+def _limits(run: StudyRun, claim: Claim, folder: AttemptFolder) -> TrialLimits:
+    behind = run.store.left_behind(claim.cell)
+    earlier = [row["wall_seconds"] for row in run.store.attempts(claim.cell)][behind:]
     used = sum(float(str(seconds)) for seconds in earlier if seconds is not None)
-    return trial_limits(run.study_file.study.run.limits, used_seconds=used)
+    return trial_limits(
+        run.study_file.study.run.limits,
+        used_seconds=used,
+        used_disk_bytes=attempts_bytes(folder.path),
+        needed_disk_bytes=run.needed_disk_bytes,
+    )
 
 
 def _watch(run: StudyRun, claim: Claim, folder: AttemptFolder, running: Running) -> Supervision:

@@ -12,6 +12,7 @@ from sweeper.study.plan import Cell, Plan
 from sweeper.sweep.finishing import Terms
 from sweeper.sweep.observer import Observer
 from sweeper.sweep.optuna_study import OptunaStudy
+from sweeper.sweep.quarantine import DeviceFaults
 from sweeper.sweep.stop_request import StopRequest
 from sweeper.sweep.turns import Turns
 from sweeper.workers.launcher import Launcher
@@ -23,8 +24,10 @@ class StudyRun:
 
     Attributes:
         slots: The names of the slots at work.
+        faults: What devices have done to trials in this run.
         stop: The user's wish to end.
         reverse_claims: Cells are claimed from the end of the plan.
+        needed_disk_bytes: What a trial writes at the least.
         resume_elsewhere: Trials may go on where their checkpoints do not quite fit, and are marked.
     """
 
@@ -37,9 +40,11 @@ class StudyRun:
     launcher: Launcher
     slots: tuple[str, ...]
     turns: Turns
+    faults: DeviceFaults
     stop: StopRequest
     observer: Observer
     reverse_claims: bool
+    needed_disk_bytes: int = 0
     resume_elsewhere: bool = False
 
     @property

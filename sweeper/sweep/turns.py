@@ -38,6 +38,11 @@ class Turns:
         """Whether a slot has taken its turn and not given it back."""
         return bool(self._busy)
 
+    def others_busy(self, slot: str) -> bool:
+        """Says whether a slot besides this one has taken its turn and not given it back."""
+        with self._lock:
+            return bool(self._busy - {slot})
+
     def take(self, slot: str) -> bool:
         """Lets the slot look for a cell; False while another one runs the first trial."""
         with self._lock:

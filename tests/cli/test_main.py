@@ -8,7 +8,7 @@ from sweeper.cli import main as entry
 from sweeper.errors import Fault, NotFound, StoreError
 
 COMMANDS = ["init", "check", "run", "status", "trials", "updates", "show", "compare"]
-COMMANDS += ["diagnose", "replay"]
+COMMANDS += ["diagnose", "replay", "retry", "amend", "cancel", "clean", "ls", "logs"]
 READERS = ["status", "trials", "updates", "compare"]
 
 

@@ -34,8 +34,8 @@ def end(**changes):
                 "rates: 1 trial: 1 limited",
                 "Recorded in /studies/runs/rates",
                 (
-                    "Limited trials have no endpoint and are not run again. Other limits take a "
-                    "study of its own: --as NEW-NAME."
+                    "Limited trials have no endpoint. `sweeper amend` raises a limit for all arms "
+                    "and lets them go on."
                 ),
             ],
         ),

@@ -1,4 +1,4 @@
-"""A study of two arms and two seeds on a real SQLite file, and child processes on a gate."""
+"""A study of two arms and two seeds on a real database, and child processes on a gate."""
 
 from __future__ import annotations
 
@@ -129,7 +129,11 @@ def database(tmp_path: Path) -> Path:
 
 
 @pytest.fixture
-def url(database: Path) -> str:
+def url(request: pytest.FixtureRequest, database: Path) -> str:
+    """An SQLite file; in a test marked `every_database` also a schema on a PostgreSQL server."""
+    if getattr(request, "param", "sqlite") == "postgresql":
+        fresh: str = request.getfixturevalue("postgres").new_schema_url()
+        return fresh
     return f"sqlite:///{database}"
 
 

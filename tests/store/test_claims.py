@@ -15,6 +15,8 @@ from sweeper.store.claims import Process
 from sweeper.store.engine import open_engine
 from sweeper.store.tables import ATTEMPT
 
+pytestmark = pytest.mark.every_database
+
 
 def test_six_processes_claim_sixty_cells_once_each(
     store, url, make_cell, start_children, run_together

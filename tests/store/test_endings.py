@@ -10,6 +10,8 @@ from sweeper.records import Outcome, Reason
 from sweeper.store.endings import Cost
 from sweeper.store.status import CellStatus
 
+pytestmark = pytest.mark.every_database
+
 
 def status_of(store, cell):
     return next(record for record in store.cells() if record.cell == cell)

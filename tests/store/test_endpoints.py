@@ -10,6 +10,8 @@ import pytest
 from sweeper.records import Reason
 from sweeper.store.store import StudyStore
 
+pytestmark = pytest.mark.every_database
+
 CELL = "double/0"
 BEST = {"selection": {"checkpoint": "best_validation"}}
 LAST = {"selection": {"checkpoint": "last"}}

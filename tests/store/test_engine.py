@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sqlite3
+import sys
 from datetime import datetime
 
 import optuna
@@ -13,6 +14,7 @@ from sqlalchemy.dialects import postgresql
 from sqlalchemy.exc import NoResultFound, OperationalError
 
 from sweeper.errors import StoreError
+from sweeper.store.database import run
 from sweeper.store.engine import DatabaseTime, harden, is_busy, open_engine
 from sweeper.store.store import StudyStore
 
@@ -147,6 +149,34 @@ def test_a_kind_of_database_that_was_never_tried_is_refused(url):
 def test_a_driver_that_is_not_installed_is_named():
     with pytest.raises(StoreError, match=r"no driver for postgresql\+pg8000"):
         open_engine("postgresql+pg8000://host/name")
+
+
+def test_without_psycopg_the_way_to_get_it_is_told_and_no_password(monkeypatch):
+    monkeypatch.setitem(sys.modules, "psycopg", None)
+
+    with pytest.raises(StoreError, match=r"pip install 'sweeper\[postgres\]'") as caught:
+        open_engine("postgresql+psycopg://user:secret@host/name")
+
+    assert "secret" not in str(caught.value)
+
+
+def test_a_server_that_is_not_there_is_told_without_the_password():
+    engine = open_engine("postgresql+psycopg://user:secret@127.0.0.1:1/name")
+
+    with pytest.raises(StoreError, match=r"user:\*\*\*@127\.0\.0\.1:1/name") as caught:
+        run(engine, lambda connection: None)
+
+    assert "secret" not in str(caught.value)
+    engine.dispose()
+
+
+def test_a_wrong_password_is_not_told(postgres):
+    url = f"postgresql+psycopg://{postgres.USER}:wrong-secret@{postgres.place}"
+
+    with pytest.raises(StoreError, match="password authentication failed") as caught:
+        StudyStore.create(url)
+
+    assert "wrong-secret" not in str(caught.value)
 
 
 class Deadlock(Exception):

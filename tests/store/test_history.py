@@ -14,6 +14,8 @@ from sweeper.records import CheckpointMade, Outcome, Reason, Resumed
 from sweeper.store.endings import Cost
 from sweeper.store.store import StudyStore
 
+pytestmark = pytest.mark.every_database
+
 CELL = "double/0"
 
 

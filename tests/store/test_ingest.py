@@ -12,6 +12,8 @@ from sweeper.errors import StoreError
 from sweeper.records import Artifact, Phase, PhaseBegun, Skip, encode
 from sweeper.store.store import StudyStore
 
+pytestmark = pytest.mark.every_database
+
 
 def test_events_come_back_as_they_were_reported(store, owner, numbered, asides):
     claim = store.claim(owner, "cpu0")

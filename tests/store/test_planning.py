@@ -12,6 +12,8 @@ from sweeper.store.claims import Owner
 from sweeper.store.status import CellStatus
 from sweeper.store.store import StudyStore
 
+pytestmark = pytest.mark.every_database
+
 
 def statuses(store):
     return [cell.status.value for cell in store.cells()]

@@ -8,6 +8,8 @@ from sweeper.records import Reason
 from sweeper.store.recovery import live_attempts, lose
 from sweeper.store.status import CellStatus
 
+pytestmark = pytest.mark.every_database
+
 
 def test_a_dead_owners_attempt_is_lost_with_reason_and_evidence(store, owner):
     store.claim(owner, "cpu0")

@@ -62,6 +62,31 @@ def test_a_file_that_is_no_database_is_refused(url, database, open_store):
         open_store(url)
 
 
+def test_a_schema_of_a_server_is_created_once_whoever_comes_first(
+    postgres, start_children, run_together
+):
+    url = postgres.new_schema_url()
+
+    answers = run_together(start_children(16, "create_store.py", url))
+
+    assert answers == ["None"] * 16
+
+
+def test_two_schemas_of_a_server_hold_two_studies(postgres, study, cells):
+    one, other = postgres.new_schema_url(), postgres.new_schema_url()
+    with StudyStore.create(one) as first, StudyStore.create(other) as second:
+        first.record_study(study)
+        first.add_cells(cells)
+
+        assert second.find_study() is None
+
+        second.delete()
+        assert len(first.trials()) == 4
+
+    with pytest.raises(StoreError, match="holds no study of sweeper"):
+        StudyStore.read(other)
+
+
 def test_creating_again_keeps_what_is_there(store, url):
     with StudyStore.create(url) as again:
         assert again.cells() == store.cells()

@@ -5,12 +5,16 @@ from __future__ import annotations
 import math
 import sqlite3
 
+import psycopg
 import pytest
+from psycopg.rows import dict_row
 from sqlalchemy.dialects import postgresql
 
 from sweeper.records import Reason, Skip
 from sweeper.store.endings import Cost
 from sweeper.store.views import view_queries
+
+pytestmark = pytest.mark.every_database
 
 TRIAL_COLUMNS = [
     "trial",
@@ -175,10 +179,13 @@ def history(numbered, started, update, evaluation, artifact):
 
 
 @pytest.fixture
-def raw_rows(database):
+def raw_rows(url, database):
     """Reads a view as a user of SQL does, without this package."""
-    connection = sqlite3.connect(database)
-    connection.row_factory = sqlite3.Row
+    if url.startswith("sqlite"):
+        connection = sqlite3.connect(database)
+        connection.row_factory = sqlite3.Row
+    else:
+        connection = psycopg.connect(url.replace("+psycopg", ""), row_factory=dict_row)
 
     def read(view):
         return [dict(row) for row in connection.execute(f"SELECT * FROM {view}")]

@@ -343,15 +343,40 @@ def test_prose_may_speak_of_variables(load) -> None:
 
 
 @pytest.mark.parametrize(
-    "url", ["postgresql://user:p@ss:w/rd%1@host/db", "postgresql://user:${PASSWORD}@host/db"]
+    ("url", "what"),
+    [
+        ("postgresql+psycopg://user:secret@host/db", "a password does not belong in a study file"),
+        ("postgresql+psycopg://user:secret${X}@host/db", "a password does not belong"),
+        ("postgresql+psycopg://user:p@secret:w/rd%1@host/db", "not a place for a study's record"),
+        ("postgresql+psycopg://host/db?password=secret", "`password` cannot be set in the query"),
+        ("postgresql+psycopg://${X}:${Y}@host/db?options=-csecret", "`options` cannot be set"),
+        ("postgresql://user:secret@host/db", "not a place for a study's record"),
+        ("mysql://user:secret@host/db", "not a place for a study's record"),
+        ("sqlite:///secret.db", "not a place for a study's record"),
+    ],
 )
-def test_a_password_in_the_storage_url_is_not_told(write_study, url) -> None:
+def test_a_storage_url_is_refused_without_a_piece_of_a_password(write_study, url, what) -> None:
     told = message(write_study(("{micro_batch: 2}", f"\n  micro_batch: 2\n  storage: {url}")))
 
-    assert told == (
-        "study.yaml:21: run.storage: not yet in effect: a database other than the study's own"
-        " SQLite file (got postgresql:...; expected sqlite)."
-    )
+    assert told.startswith(f"study.yaml:21: run.storage: {what}")
+    assert "secret" not in told
+    assert "expected sqlite, or postgresql+psycopg://USER:${PASSWORD}@HOST/DATABASE" in told
+
+
+@pytest.mark.parametrize(
+    "url",
+    [
+        "sqlite",
+        "${DATABASE_URL}",
+        "postgresql+psycopg://user:${PASSWORD}@db-1.example.org:5432/studies?sslmode=require",
+        "postgresql+psycopg://${NAME}@[::1]/studies",
+        "postgresql+psycopg:///studies?host=/var/run/postgresql",
+    ],
+)
+def test_a_storage_url_is_kept_as_it_is_written(load, url) -> None:
+    study = load(("{micro_batch: 2}", f'\n  micro_batch: 2\n  storage: "{url}"')).study
+
+    assert study.run.storage == url
 
 
 def test_a_key_merged_in_and_overridden_is_no_fault(load) -> None:

@@ -21,9 +21,6 @@ def test_the_example_is_a_study_and_its_keys_without_effect_are_listed() -> None
         ("selection.precision_tolerance", "0.01"),
         ("run.trials_per_device", "1"),
         ("run.use_busy", "false"),
-        ("run.quarantine_after", "3"),
-        ("run.limits.device_memory", "null"),
-        ("run.limits.disk", "null"),
         ("run.deadline", "null"),
         ("run.trackers", "[]"),
     ]
@@ -48,14 +45,6 @@ MICRO = "micro_batch: 2"
         ),
         (MICRO, "micro_batch: 2, trials_per_device: 2", "run.trials_per_device", "several trials"),
         (MICRO, "micro_batch: 2, use_busy: true", "run.use_busy", "looking at what others run"),
-        (MICRO, "micro_batch: 2, quarantine_after: 2", "run.quarantine_after", "setting aside"),
-        (
-            MICRO,
-            "micro_batch: 2, limits: {device_memory: 1GiB}",
-            "run.limits.device_memory",
-            "a limit on device memory",
-        ),
-        (MICRO, "micro_batch: 2, limits: {disk: 1GiB}", "run.limits.disk", "a limit on disk"),
         (MICRO, "micro_batch: 2, deadline: 2h", "run.deadline", "a deadline"),
         (MICRO, "micro_batch: 2, trackers: [{kind: mlflow}]", "run.trackers", "outside trackers"),
         ("key: training.learning_rate", "key: training.precision", "compare.key", "this factor"),
@@ -81,7 +70,6 @@ MICRO = "micro_batch: 2"
         ),
         (MICRO, "micro_batch: auto", "run.micro_batch", "`auto`"),
         (MICRO, "micro_batch: 2, launcher: {kind: slurm}", "run.launcher.kind", "this launcher"),
-        (MICRO, "micro_batch: 2, storage: 'sqlite:///x.db'", "run.storage", "a database other"),
     ],
 )
 def test_what_is_not_built_is_refused_in_one_fault(write_study, old, new, key, capability) -> None:
@@ -109,14 +97,14 @@ def test_an_earlier_choice_as_the_baseline_is_not_built(write_study) -> None:
 
 
 def test_the_refusal_names_the_default(write_study) -> None:
-    file = write_study((MICRO, "micro_batch: 2, quarantine_after: 5"))
+    file = write_study((MICRO, "micro_batch: 2, trials_per_device: 5"))
 
     with pytest.raises(StudyFileError) as caught:
         load_study(file)
 
     assert str(caught.value) == (
-        "study.yaml:19: run.quarantine_after: not yet in effect: setting aside a faulty device"
-        " (got 5; expected 3, the default). Leave the key out."
+        "study.yaml:19: run.trials_per_device: not yet in effect: several trials per device"
+        " (got 5; expected 1, the default). Leave the key out."
     )
 
 

@@ -184,3 +184,15 @@ def test_settings_of_two_arms_differ_in_the_compared_key_alone(load, plan) -> No
     )
 
     assert {key for key in baseline if baseline[key] != half[key]} == {"training.learning_rate"}
+
+
+def test_an_attempt_is_told_how_much_of_its_gpu_it_may_hold_which_is_no_setting(plan, load) -> None:
+    limited = ("micro_batch: 2", "micro_batch: 2, limits: {device_memory: 2KiB}")
+    made = plan()
+    specs = [
+        make_spec(study, made, made.cells[0], attempt=1, prepared=Path("/a"), threads=1)
+        for study in (load(), load(limited))
+    ]
+
+    assert [spec.device_memory_bytes for spec in specs] == [None, 2048]
+    assert specs[0].settings() == specs[1].settings()

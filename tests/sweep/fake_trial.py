@@ -215,6 +215,17 @@ class FakeTrial:
         os.kill(os.getpid(), signal.SIGKILL)
         return 1
 
+    def device_error(self) -> int:
+        self.start()
+        self.train(1)
+        return self.end(Reason.DEVICE_ERROR, "CUDA error: unspecified launch failure", status=1)
+
+    def device_error_with_two_threads(self) -> int:
+        """By which a test tells its slots apart."""
+        if os.environ["OMP_NUM_THREADS"] == "2":
+            return self.device_error()
+        return self.complete()
+
     def late_kill(self) -> int:
         time.sleep(0.5)
         return self.killed()

@@ -20,6 +20,7 @@ from sweeper.study.folder import StudyFolder
 from sweeper.study.loading import load_study
 from sweeper.study.plan import Plan, plan_cells
 from sweeper.study.spec import PlannedExposure
+from sweeper.study.storage import database_url
 from sweeper.sweep import slot_loop
 from sweeper.sweep.coordinator import only_coordinator
 from sweeper.sweep.observer import SilentObserver
@@ -44,7 +45,7 @@ data: {{train: {{path: t.jsonl}}, validation: {{path: v.jsonl}}, max_length: 16}
 training: {{learning_rate: {rate}, schedule: {{kind: constant}}, records_per_update: 1}}
 stop: {{study: {rule}}}
 selection: {{noise_floor: {noise_floor}}}
-run: {{micro_batch: 1, max_resumes: 1}}
+run: {{micro_batch: 1, max_resumes: 1, storage: "{storage}"}}
 """
 
 
@@ -60,17 +61,19 @@ class SmallStudy:
         rate="2e-4",
         rule="baseline_failed",
         noise_floor="false",
+        storage="sqlite",
     ):
         self.place = Path(folder)
         self.place.mkdir(parents=True, exist_ok=True)
         file = self.place / "small.yaml"
         if not file.exists():
             settings = {"arms": arms, "seeds": seeds, "rate": rate, "rule": rule}
-            file.write_text(YAML.format(**settings, noise_floor=noise_floor))
+            settings |= {"noise_floor": noise_floor, "storage": storage}
+            file.write_text(YAML.format(**settings))
         self.file = load_study(file)
         self.plan = plan_of(self.file)
         self.folder = StudyFolder.beside(file, "small")
-        self.url = f"sqlite:///{self.folder.database}"
+        self.url = database_url(self.file.study.run.storage, self.folder, os.environ)
 
     def behave(self, behaviours):
         """Says what each cell's attempts do; cells left out complete."""

@@ -157,3 +157,15 @@ def test_a_slot_that_left_is_not_at_work_any_more():
     turns.leave("b")
 
     assert turns.still_here(("a", "b", "c")) == {"a", "c"}
+
+
+def test_a_slot_is_told_of_others_at_work_not_of_itself():
+    turns = Turns(proven=True)
+    turns.take("cpu 0")
+    assert not turns.others_busy("cpu 0")
+
+    turns.take("cpu 1")
+    assert turns.others_busy("cpu 0")
+
+    turns.give_back("cpu 1")
+    assert not turns.others_busy("cpu 0")

@@ -1,0 +1,95 @@
+"""Studies whose record is on a database server, several beside each other."""
+
+from __future__ import annotations
+
+import optuna
+import pytest
+
+from sweeper.errors import StudyConflict
+
+
+@pytest.fixture
+def storage(postgres, monkeypatch):
+    """The `run.storage` of a study on a server, with its password in the environment."""
+    monkeypatch.setenv("STUDY_PASSWORD", postgres.PASSWORD)
+    yield f"postgresql+psycopg://{postgres.USER}:${{STUDY_PASSWORD}}@{postgres.place}"
+    for (schema,) in postgres.execute(
+        "SELECT nspname FROM pg_namespace WHERE nspname LIKE 'sweeper\\_%'"
+    ):
+        postgres.execute(f'DROP SCHEMA "{schema}" CASCADE')
+
+
+def test_a_study_on_a_server_ends_and_optuna_has_it_too(
+    small, tmp_path, storage, trials, attempts, optuna_trials
+):
+    study = small(tmp_path, storage=storage)
+
+    assert study.run(slots=2).status == 0
+
+    assert {row["outcome"] for row in trials(study).values()} == {"completed"}
+    assert len(attempts(study)) == 2
+    mirrored = optuna_trials(study)
+    assert {trial.state for trial in mirrored.values()} == {optuna.trial.TrialState.COMPLETE}
+    assert {cell: trial.value for cell, trial in mirrored.items()} == {
+        cell: row["validation_loss"] for cell, row in trials(study).items()
+    }
+    assert not study.folder.database.exists()
+
+
+def test_the_same_command_again_does_nothing(small, tmp_path, storage):
+    study = small(tmp_path, storage=storage)
+    study.run()
+
+    assert study.run().did_nothing
+
+
+def test_the_password_is_in_no_file(small, tmp_path, storage, postgres):
+    study = small(tmp_path, storage=storage)
+    study.run()
+
+    texts = [file.read_bytes() for file in tmp_path.rglob("*") if file.is_file()]
+
+    assert any(b"${STUDY_PASSWORD}" in text for text in texts)
+    assert not any(postgres.PASSWORD.encode() in text for text in texts)
+
+
+def test_a_study_of_the_same_name_in_another_folder_is_refused(small, tmp_path, storage):
+    small(tmp_path / "one", storage=storage).run()
+
+    with pytest.raises(StudyConflict, match="began in another run folder"):
+        small(tmp_path / "two", storage=storage).run()
+
+
+def test_a_study_does_not_change_its_database(small, tmp_path, storage):
+    study = small(tmp_path, storage=storage)
+    study.run()
+    text = (tmp_path / "small.yaml").read_text()
+    (tmp_path / "small.yaml").write_text(text.replace(storage, "sqlite"))
+
+    with pytest.raises(StudyConflict, match="has begun on another database") as caught:
+        small(tmp_path).run()
+
+    assert caught.value.faults[0].where == "run.storage"
+    assert not study.folder.database.exists()
+
+
+def test_attempts_that_the_database_does_not_know_are_not_run_again(
+    small, tmp_path, storage, postgres
+):
+    study = small(tmp_path, storage=storage)
+    study.run()
+    postgres.execute('DROP SCHEMA "sweeper_small" CASCADE')
+
+    with pytest.raises(StudyConflict, match="the database that knew them is gone"):
+        study.run()
+
+
+def test_a_discarded_study_leaves_nothing_on_the_server(small, tmp_path, storage, attempts):
+    study = small(tmp_path, storage=storage)
+    study.behave({"baseline/0": ["fail"], "half/0": ["fail"]})
+    study.run()
+    study.behave({})
+
+    study.run(replace=True)
+
+    assert [outcome for _, outcome, _ in attempts(study)] == ["completed", "completed"]
