@@ -32,7 +32,7 @@ from sweeper.training.ranks import ALONE, Ranks
 from sweeper.training.saving import save
 from sweeper.training.trainable import digest
 from sweeper.trial.completion import Witness, unsound
-from sweeper.trial.device import given_device
+from sweeper.trial.device import fence, given_device
 from sweeper.trial.folder import AttemptFolder
 from sweeper.trial.resuming import Resumption, find_resumption, owner_of
 from sweeper.trial.windows import (
@@ -79,6 +79,7 @@ def carry_out(  # noqa: PLR0913  # the attempt, and what its process brings
     if mismatch := difference(spec.planned, stream):
         return Outcome(reason=Reason.BUDGET_MISMATCH, detail=mismatch)
     device = given_device(os.environ, rank=ranks.rank, ranks=ranks.count)
+    fence(device, limit_bytes=spec.device_memory_bytes)
     make_deterministic(
         deterministic=spec.deterministic, threads=spec.threads, tf32=spec.training.tf32
     )

@@ -30,3 +30,15 @@ def given_device(environ: Mapping[str, str], *, rank: int = 0, ranks: int = 1) -
             f"the slot has the device {name!r} for {ranks} ranks, but torch sees {seen} GPUs"
         )
     return torch.device("cuda", rank)
+
+
+def fence(device: torch.device, *, limit_bytes: int | None) -> None:
+    """Lets torch's allocator hold no more than the limit on the device; nothing on the CPU.
+
+    It says so at once, where the supervisor only looks from time to time; but the supervisor also
+    sees what is held beside the allocator.
+    """
+    if limit_bytes is None or device.type != "cuda":
+        return
+    total_bytes = torch.cuda.get_device_properties(device).total_memory
+    torch.cuda.set_per_process_memory_fraction(min(1.0, limit_bytes / total_bytes), device)

@@ -48,6 +48,16 @@ class AttemptFolder:
         return self.path / "meeting"
 
     @property
+    def checkpoints(self) -> Path:
+        """What the trial can go on from, a folder each; appear whole."""
+        return self.path / "checkpoints"
+
+    @property
+    def evidence(self) -> Path:
+        """What a stop condition left; appears whole."""
+        return self.path / "evidence"
+
+    @property
     def adapter(self) -> Path:
         """The final adapter, or the final model of a full fine-tuning; appears whole."""
         return self.path / "adapter"

@@ -34,6 +34,8 @@ _BROUGHT_ABOUT = MappingProxyType(
         Cause.NOT_STARTED: Reason.WORKER_LOST,
         Cause.WALL_CLOCK: Reason.WALL_CLOCK,
         Cause.HOST_MEMORY: Reason.HOST_MEMORY,
+        Cause.DEVICE_MEMORY: Reason.DEVICE_MEMORY,
+        Cause.DISK: Reason.DISK,
         Cause.HUNG: Reason.HUNG,
         Cause.STOPPED: Reason.PREEMPTED,
         Cause.KILLED: Reason.KILLED,
@@ -118,6 +120,7 @@ def judge(
         verdict = _with_memory_kills(outcome_of_signal(supervision.signal), supervision)
     else:
         verdict = _with_memory_kills(_by_status(said, status), supervision)
+        verdict = _crowded_out(_with_disk(verdict, supervision), supervision)
     evidence = _evidence(statement, supervision) | dict(verdict.evidence)
     if verdict.kind in {OutcomeKind.COMPLETED, OutcomeKind.STOPPED}:
         evidence.pop("stderr_tail", None)  # nothing went wrong: it stays in the attempt's folder
@@ -154,6 +157,30 @@ def _with_memory_kills(verdict: Outcome, supervision: Supervision) -> Outcome:
     return replace(verdict, detail=f"{verdict.detail}; {meanwhile}")
 
 
+def _with_disk(verdict: Outcome, supervision: Supervision) -> Outcome:
+    """Adds to an end on a full disk what was free, what was held and what is needed."""
+    if verdict.reason is not Reason.DISK:
+        return verdict
+    held, free = supervision.disk_bytes, supervision.free_disk_bytes
+    needed = supervision.needed_disk_bytes
+    detail = verdict.detail
+    if free is not None:
+        detail += f"; {free} bytes are free, the attempt holds {held}"
+    if needed is not None:
+        detail += f"; a checkpoint and the weights need at least {needed}"
+    figures = {"free_disk_bytes": free, "disk_bytes": held, "needed_disk_bytes": needed}
+    told = {name: str(value) for name, value in figures.items() if value is not None}
+    return replace(verdict, detail=detail, evidence={**verdict.evidence, **told})
+
+
+def _crowded_out(verdict: Outcome, supervision: Supervision) -> Outcome:
+    """Lays an end for want of device memory to the machine where others had taken it."""
+    if verdict.reason is not Reason.DEVICE_MEMORY or supervision.crowding is None:
+        return verdict
+    detail = f"{verdict.detail}; {supervision.crowding}"
+    return replace(verdict, reason=Reason.FOREIGN_MEMORY, detail=detail)
+
+
 def _by_status(said: Outcome | None, status: int | None) -> Outcome:
     if status == ExitStatus.DISK_FULL:
         return Outcome(reason=Reason.DISK, detail="the disk was too full to write its events")
@@ -177,6 +204,7 @@ def _evidence(statement: Statement, supervision: Supervision) -> dict[str, str]:
         "window": statement.window,
         "last_finite_loss": statement.last_finite_loss,
         "peak_memory_bytes": supervision.peak_memory_bytes,
+        "peak_device_memory_bytes": supervision.peak_device_memory_bytes,
         "wall_seconds": round(supervision.wall_seconds, 3),
         "leftovers": supervision.leftovers or None,
         "stderr_tail": supervision.stderr_tail or None,

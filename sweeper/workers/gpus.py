@@ -11,6 +11,9 @@ import pynvml
 
 from sweeper.errors import Fault, PlanError
 
+VARIABLE = "CUDA_VISIBLE_DEVICES"
+"""In the environment of a trial: which devices it has."""
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Gpu:
@@ -23,6 +26,19 @@ class Gpu:
 
     uuid: str
     busy: bool
+
+
+class DeviceProcess(Protocol):
+    """A process on a device; the memory is None where the driver does not tell."""
+
+    pid: int
+    usedGpuMemory: int | None  # noqa: N815
+
+
+class DeviceMemory(Protocol):
+    """Memory of a device in bytes."""
+
+    total: int
 
 
 class Nvml(Protocol):
@@ -40,7 +56,8 @@ class Nvml(Protocol):
     def nvmlDeviceGetMigMode(self, handle: object) -> Sequence[int]: ...
     def nvmlDeviceGetMaxMigDeviceCount(self, handle: object) -> int: ...
     def nvmlDeviceGetMigDeviceHandleByIndex(self, handle: object, index: int) -> object: ...
-    def nvmlDeviceGetComputeRunningProcesses(self, handle: object) -> Sequence[object]: ...
+    def nvmlDeviceGetMemoryInfo(self, handle: object) -> DeviceMemory: ...
+    def nvmlDeviceGetComputeRunningProcesses(self, handle: object) -> Sequence[DeviceProcess]: ...
 
 
 def list_gpus(nvml: Nvml = pynvml) -> tuple[Gpu, ...]:
@@ -58,13 +75,32 @@ def list_gpus(nvml: Nvml = pynvml) -> tuple[Gpu, ...]:
     except nvml.NVMLError as error:
         raise _no_answer(error) from error
     try:
-        count = nvml.nvmlDeviceGetCount()
-        whole = [nvml.nvmlDeviceGetHandleByIndex(index) for index in range(count)]
-        return tuple(_gpu(nvml, handle) for device in whole for handle in _parts(nvml, device))
+        return tuple(_gpu(nvml, handle) for handle in handles(nvml))
     except nvml.NVMLError as error:
         raise _no_answer(error) from error
     finally:
         nvml.nvmlShutdown()
+
+
+def handles(nvml: Nvml) -> list[object]:
+    """Returns the driver's handles of all devices, of a divided one those of its parts.
+
+    Raises:
+        NVMLError: The driver does not answer; it must be initialised.
+    """
+    count = nvml.nvmlDeviceGetCount()
+    whole = [nvml.nvmlDeviceGetHandleByIndex(index) for index in range(count)]
+    return [handle for device in whole for handle in _parts(nvml, device)]
+
+
+def uuid_of(nvml: Nvml, handle: object) -> str:
+    """Returns the identifier of a device.
+
+    Raises:
+        NVMLError: The driver does not answer.
+    """
+    uuid = nvml.nvmlDeviceGetUUID(handle)
+    return uuid.decode("ascii") if isinstance(uuid, bytes) else uuid
 
 
 def _no_answer(error: Exception) -> PlanError:
@@ -98,8 +134,7 @@ def _part(nvml: Nvml, device: object, place: int) -> object | None:
 
 
 def _gpu(nvml: Nvml, handle: object) -> Gpu:
-    uuid = nvml.nvmlDeviceGetUUID(handle)
     return Gpu(
-        uuid=uuid.decode("ascii") if isinstance(uuid, bytes) else uuid,
+        uuid=uuid_of(nvml, handle),
         busy=bool(nvml.nvmlDeviceGetComputeRunningProcesses(handle)),
     )

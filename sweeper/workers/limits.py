@@ -19,6 +19,10 @@ class TrialLimits:
         wall_clock_seconds: For all attempts of the cell together.
         used_seconds: What earlier attempts of the cell used of it.
         host_memory_bytes: Proportional set size of the whole process tree.
+        device_memory_bytes: What its processes hold on all of its GPUs, as the driver counts.
+        disk_bytes: For the folders of all attempts of the cell together.
+        used_disk_bytes: What earlier attempts of the cell hold of it.
+        needed_disk_bytes: What a checkpoint and the weights take at the least.
         hang_seconds: Silence of `events.jsonl` while training.
         grace_seconds: Between the request to end and the kill: the window that is being trained is
             to be finished meanwhile.
@@ -29,6 +33,10 @@ class TrialLimits:
     wall_clock_seconds: float | None = None
     used_seconds: float = 0.0
     host_memory_bytes: int | None = None
+    device_memory_bytes: int | None = None
+    disk_bytes: int | None = None
+    used_disk_bytes: int = 0
+    needed_disk_bytes: int = 0
     hang_seconds: float | None = None
     grace_seconds: float = 30.0
     checkpoint_seconds: float = 120.0
@@ -69,6 +77,25 @@ def host_memory_excess(limits: TrialLimits, memory_bytes: int) -> str | None:
     if allowed is None or memory_bytes < allowed:
         return None
     return f"host memory of {allowed} bytes reached: the trial's processes hold {memory_bytes}"
+
+
+def device_memory_excess(limits: TrialLimits, memory_bytes: int) -> str | None:
+    """Returns the sentence for too much memory on GPUs, or None while it is not."""
+    allowed = limits.device_memory_bytes
+    if allowed is None or memory_bytes < allowed:
+        return None
+    return f"device memory of {allowed} bytes reached: the trial's processes hold {memory_bytes}"
+
+
+def disk_excess(limits: TrialLimits, folder_bytes: int) -> str | None:
+    """Returns the sentence for folders that are too large, or None while they are not."""
+    allowed = limits.disk_bytes
+    if allowed is None or limits.used_disk_bytes + folder_bytes < allowed:
+        return None
+    return (
+        f"disk of {allowed} bytes reached: {limits.used_disk_bytes} bytes in earlier attempts, "
+        f"{folder_bytes} in this one"
+    )
 
 
 def silence_excess(limits: TrialLimits, silent_seconds: float, phase: Phase) -> str | None:

@@ -10,12 +10,10 @@ import psutil
 
 from sweeper.errors import Fault, PlanError
 from sweeper.study.run_options import RunOptions
-from sweeper.workers.gpus import Gpu, list_gpus
+from sweeper.workers.gpus import VARIABLE, Gpu, list_gpus
 
 CPU = "cpu"
 """In `run.slots`: a slot without a GPU. Each mention is one slot."""
-
-VARIABLE = "CUDA_VISIBLE_DEVICES"
 
 INTERPRETER_BYTES = 512 << 20
 """What a trial's process holds before it loads a model: libraries, data, allocator."""

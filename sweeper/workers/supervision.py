@@ -21,6 +21,8 @@ class Cause(StrEnum):
     """The operating system refused to start the process."""
     WALL_CLOCK = "wall_clock"
     HOST_MEMORY = "host_memory"
+    DEVICE_MEMORY = "device_memory"
+    DISK = "disk"
     HUNG = "hung"
     STOPPED = "stopped"
     """The coordinator asked for an orderly end."""
@@ -45,6 +47,13 @@ class Supervision:
         leftovers: Processes that outlived the trial's first process and had to be ended.
         out_of_memory_kills: Processes that the kernel killed on this host meanwhile for want of
             memory; None where the kernel does not count them.
+        peak_device_memory_bytes: Largest sampled memory of the trial's processes on its GPUs; None
+            where nobody could see it.
+        crowding: Who else held memory there when the trial was last seen, as a sentence; None where
+            nobody took any from it.
+        disk_bytes: What the attempt's folder held at the end; None when nobody looked.
+        free_disk_bytes: What the file system had left then.
+        needed_disk_bytes: What a checkpoint and the weights take at the least.
         stderr_tail: The end of what the trial wrote for people.
         began_at: UTC.
         ended_at: UTC; when no process of the trial was left.
@@ -60,6 +69,11 @@ class Supervision:
     peak_memory_bytes: int
     leftovers: int = 0
     out_of_memory_kills: int | None = None
+    peak_device_memory_bytes: int | None = None
+    crowding: str | None = None
+    disk_bytes: int | None = None
+    free_disk_bytes: int | None = None
+    needed_disk_bytes: int | None = None
     stderr_tail: str = ""
     supervisor_pid: int | None
     supervisor_started_at: float | None

@@ -24,7 +24,10 @@ import time
 from pathlib import Path
 from types import FrameType
 
+import pynvml
+
 from sweeper.trial.folder import AttemptFolder
+from sweeper.workers.gpus import Nvml
 from sweeper.workers.limits import TrialLimits
 from sweeper.workers.messages import Message, MessageReader, send
 from sweeper.workers.process_tree import adopt_orphans
@@ -46,11 +49,13 @@ class Supervisor:
     Args:
         commands: Descriptor to read commands from.
         events: Descriptor to write events to.
+        nvml: The driver's library.
     """
 
-    def __init__(self, *, commands: int, events: int) -> None:
+    def __init__(self, *, commands: int, events: int, nvml: Nvml = pynvml) -> None:
         self._commands = MessageReader(commands)
         self._events = events
+        self._nvml = nvml
         self._trial: WatchedTrial | None = None
         self._leave_by: float | None = None
         self.terminated = False
@@ -100,7 +105,7 @@ class Supervisor:
     def _start(self, order: Order) -> None:
         assert self._trial is None, "one trial at a time"
         try:
-            self._trial = WatchedTrial(order)
+            self._trial = WatchedTrial(order, nvml=self._nvml)
         except OSError as error:
             self._report_end(order.folder.path, not_started(order, error))
             return
@@ -148,10 +153,10 @@ def _order(command: Message) -> Order:
     )
 
 
-def main() -> None:
+def main(nvml: Nvml = pynvml) -> None:
     """Runs a supervisor on standard input and output until it may leave."""
     adopt_orphans()
-    supervisor = Supervisor(commands=sys.stdin.fileno(), events=sys.stdout.fileno())
+    supervisor = Supervisor(commands=sys.stdin.fileno(), events=sys.stdout.fileno(), nvml=nvml)
 
     def terminate(_number: int, _frame: FrameType | None) -> None:
         supervisor.terminated = True

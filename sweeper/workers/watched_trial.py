@@ -16,12 +16,19 @@ from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from pathlib import Path
 
+import pynvml
+
 from sweeper.records import Phase
 from sweeper.trial.folder import AttemptFolder
 from sweeper.workers import process_tree
+from sweeper.workers.device_watch import DeviceWatch, Usage
+from sweeper.workers.disk import folder_bytes, free_bytes
+from sweeper.workers.gpus import VARIABLE, Nvml
 from sweeper.workers.heartbeat import Heartbeat
 from sweeper.workers.limits import (
     TrialLimits,
+    device_memory_excess,
+    disk_excess,
     host_memory_excess,
     silence_excess,
     wall_clock_excess,
@@ -33,7 +40,7 @@ from sweeper.workers.supervision import Cause, Supervision
 _log = logging.getLogger(__name__)
 
 SAMPLE_SECONDS = 0.5
-"""Between two looks at the memory of the tree; a shorter spike can be missed."""
+"""Between two looks at the memory of the tree and at the folder; a shorter spike can be missed."""
 HEARTBEAT_SECONDS = 2.0
 LEFTOVER_GRACE_SECONDS = 2.0
 """For processes that outlive the trial's first one."""
@@ -76,11 +83,14 @@ class _Ending:
 class WatchedTrial:
     """A running trial. The caller looks at it several times a second.
 
+    Args:
+        nvml: The driver's library.
+
     Raises:
         OSError: The operating system refuses to start it.
     """
 
-    def __init__(self, order: Order) -> None:
+    def __init__(self, order: Order, *, nvml: Nvml = pynvml) -> None:
         self._order = order
         self._began = self._sampled = self._beat = time.monotonic()
         self._began_at = datetime.now(UTC)
@@ -89,6 +99,10 @@ class WatchedTrial:
         self._ending: _Ending | None = None
         self._leave_by = 0.0
         self._memory_bytes = self._peak_memory_bytes = 0
+        self._disk_bytes = 0
+        self._devices = _device_watch(order, nvml)
+        self._usage: Usage | None = None
+        self._peak_device_memory_bytes: int | None = None
         self._leftovers = 0
         self._process = _start(order)
         self.pid = self._process.pid
@@ -170,17 +184,32 @@ class WatchedTrial:
         if now - self._sampled >= SAMPLE_SECONDS:
             self._sampled = now
             process_tree.collect_orphans(besides=self.pid)
-            self._memory_bytes = process_tree.tree_memory_bytes(process_tree.descendants())
+            processes = process_tree.descendants()
+            self._memory_bytes = process_tree.tree_memory_bytes(processes)
+            self._look_at_devices({process.pid for process in processes})
             self._peak_memory_bytes = max(self._peak_memory_bytes, self._memory_bytes)
+            if self._order.limits.disk_bytes is not None:
+                self._disk_bytes = folder_bytes(self.folder)
         if now - self._beat >= HEARTBEAT_SECONDS:
             self._beat = now
             self._write_heartbeat()
+
+    def _look_at_devices(self, processes: set[int]) -> None:
+        usage = None if self._devices is None else self._devices.look(processes)
+        if usage is not None:
+            self._usage = usage
+            peak = self._peak_device_memory_bytes or 0
+            self._peak_device_memory_bytes = max(peak, usage.held_bytes)
 
     def _enforce(self, now: float) -> None:
         allowed, silent_seconds = self._order.limits, self._silence.seconds(now)
         grace = allowed.grace_seconds
         if excess := host_memory_excess(allowed, self._memory_bytes):
             self.end(Cause.HOST_MEMORY, excess, grace_seconds=0)  # it may still be growing
+        elif excess := device_memory_excess(allowed, self._usage.held_bytes if self._usage else 0):
+            self.end(Cause.DEVICE_MEMORY, excess, grace_seconds=0)
+        elif excess := disk_excess(allowed, self._disk_bytes):
+            self.end(Cause.DISK, excess, grace_seconds=0)  # one more checkpoint would not fit
         elif excess := wall_clock_excess(allowed, now - self._began):
             self.stop(Cause.WALL_CLOCK, excess, grace_seconds=grace)
         elif excess := silence_excess(allowed, silent_seconds, self._silence.phase):
@@ -204,7 +233,8 @@ class WatchedTrial:
         process_tree.send(process_tree.descendants(), signal.SIGKILL)
 
     def _supervision(self) -> Supervision:
-        status, ending = self._process.returncode, self._ending
+        status, ending, usage = self._process.returncode, self._ending, self._usage
+        limits = self._order.limits
         return Supervision(
             cause=ending.cause if ending else Cause.EXITED,
             detail=ending.detail if ending else "",
@@ -216,6 +246,11 @@ class WatchedTrial:
             peak_memory_bytes=self._peak_memory_bytes,
             leftovers=self._leftovers,
             out_of_memory_kills=_rise(self._kills_before, process_tree.out_of_memory_kills()),
+            peak_device_memory_bytes=self._peak_device_memory_bytes,
+            crowding=usage.crowding(limits.device_memory_bytes) if usage else None,
+            disk_bytes=folder_bytes(self.folder),
+            free_disk_bytes=free_bytes(self.folder),
+            needed_disk_bytes=limits.needed_disk_bytes or None,
             stderr_tail=_tail(self._order.folder.stderr),
             supervisor_pid=os.getpid(),
             supervisor_started_at=started_at(os.getpid()),
@@ -272,6 +307,12 @@ def _start(order: Order) -> subprocess.Popen[bytes]:
             env={**os.environ, **order.environment},
             start_new_session=True,
         )
+
+
+def _device_watch(order: Order, nvml: Nvml) -> DeviceWatch | None:
+    """Returns the watch over the trial's GPUs; None for a trial that has none."""
+    devices = order.environment.get(VARIABLE, "")
+    return DeviceWatch(devices, nvml) if devices else None
 
 
 def _rise(before: int | None, after: int | None) -> int | None:

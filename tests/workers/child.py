@@ -98,6 +98,28 @@ def allocates_memory(_log: EventLog) -> int:
     return len(hoard)
 
 
+def fills_its_folder(log: EventLog) -> int:
+    """With 64 KiB at a time, two folders below it, until somebody ends it."""
+    place = Path(sys.argv[2]) / "checkpoints" / "00000001"
+    place.mkdir(parents=True)
+    for number in range(FOREVER):
+        (place / str(number)).write_bytes(b"x" * (64 << 10))
+        time.sleep(0.05)
+    log.close()
+    return 0
+
+
+def finds_the_disk_full(_log: EventLog) -> int:
+    return 74
+
+
+def runs_out_of_device_memory(log: EventLog) -> int:
+    """After a second, in which its supervisor has looked."""
+    time.sleep(1.2)
+    log.emit(Outcome(reason=Reason.DEVICE_MEMORY, detail="OutOfMemoryError: CUDA out of memory"))
+    return 1
+
+
 def kills_itself(log: EventLog) -> int:
     log.emit(update(target_tokens_read=4))
     os.kill(os.getpid(), signal.SIGKILL)

@@ -90,6 +90,8 @@ def test_a_stopped_trial_needs_no_finite_loss_and_no_full_budget():
     [
         (Cause.WALL_CLOCK, Reason.WALL_CLOCK),
         (Cause.HOST_MEMORY, Reason.HOST_MEMORY),
+        (Cause.DEVICE_MEMORY, Reason.DEVICE_MEMORY),
+        (Cause.DISK, Reason.DISK),
         (Cause.HUNG, Reason.HUNG),
         (Cause.STOPPED, Reason.PREEMPTED),
         (Cause.KILLED, Reason.KILLED),
@@ -195,9 +197,67 @@ def test_a_process_that_exited_counts_by_status_and_last_word(last_word, status,
     assert judged(said(last_word), seen(exit_status=status)).reason is reason
 
 
+@pytest.mark.parametrize(
+    ("crowding", "reason", "detail"),
+    [
+        (None, Reason.DEVICE_MEMORY, "its own words"),
+        ("others hold 7", Reason.FOREIGN_MEMORY, "its own words; others hold 7"),
+    ],
+)
+def test_a_want_of_device_memory_is_the_machines_doing_where_others_hold_some(
+    crowding, reason, detail
+):
+    outcome = judged(said(Reason.DEVICE_MEMORY), seen(exit_status=1, crowding=crowding))
+
+    assert (outcome.reason, outcome.detail) == (reason, detail)
+
+
+def test_others_on_the_device_are_no_excuse_for_another_ending():
+    supervision = seen(exit_status=1, crowding="others hold 7")
+
+    assert judged(said(Reason.CODE_ERROR), supervision).reason is Reason.CODE_ERROR
+
+
+@pytest.mark.parametrize(
+    ("last_word", "status", "said_first"),
+    [
+        (None, 74, "the disk was too full to write its events"),
+        (Reason.DISK, 1, "its own words"),
+    ],
+)
+def test_a_full_disk_is_told_with_what_is_free_and_what_is_needed(last_word, status, said_first):
+    supervision = seen(
+        exit_status=status, disk_bytes=300, free_disk_bytes=20, needed_disk_bytes=100
+    )
+
+    outcome = judged(said(last_word), supervision)
+
+    assert outcome.reason is Reason.DISK
+    assert outcome.detail == (
+        f"{said_first}; 20 bytes are free, the attempt holds 300; "
+        "a checkpoint and the weights need at least 100"
+    )
+    assert outcome.evidence["free_disk_bytes"] == "20"
+    assert outcome.evidence["needed_disk_bytes"] == "100"
+
+
+def test_a_full_disk_that_nobody_measured_is_told_without_figures():
+    outcome = judged(said(None), seen(exit_status=74))
+
+    assert outcome.detail == "the disk was too full to write its events"
+
+
+def test_the_disk_is_no_evidence_of_another_ending():
+    outcome = judged(said(Reason.CODE_ERROR), seen(exit_status=1, disk_bytes=3, free_disk_bytes=2))
+
+    assert "free_disk_bytes" not in outcome.evidence
+
+
 def test_the_evidence_holds_what_was_seen_and_what_the_trial_added():
     outcome = Outcome(reason=Reason.CODE_ERROR, detail="x", evidence={"traceback": "Traceback …"})
-    supervision = seen(exit_status=1, stderr_tail="the log's end", leftovers=2)
+    supervision = seen(
+        exit_status=1, stderr_tail="the log's end", leftovers=2, peak_device_memory_bytes=5
+    )
 
     evidence = judged(said(None, outcome=outcome), supervision).evidence
 
@@ -207,6 +267,7 @@ def test_the_evidence_holds_what_was_seen_and_what_the_trial_added():
         "window": "3",
         "last_finite_loss": "2.5",
         "peak_memory_bytes": "1000",
+        "peak_device_memory_bytes": "5",
         "wall_seconds": "12.346",
         "leftovers": "2",
         "stderr_tail": "the log's end",

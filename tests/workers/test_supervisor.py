@@ -15,12 +15,14 @@ import pytest
 from sweeper.records import Reason
 from sweeper.workers.ending import judge, listen
 from sweeper.workers.heartbeat import Heartbeat
+from sweeper.workers.launchers import local
 from sweeper.workers.limits import TrialLimits
 from sweeper.workers.slots import Slot
 from sweeper.workers.supervision import Cause, Supervision
 
 CHILD = Path(__file__).parent / "child.py"
 SLOT = Slot(name="cpu 1", device=None)
+GPU_SLOT = Slot(name="gpu", device="GPU-a")
 QUICK = TrialLimits(grace_seconds=0.3)
 
 pytestmark = pytest.mark.usefixtures("survivors")
@@ -30,14 +32,28 @@ pytestmark = pytest.mark.usefixtures("survivors")
 def run(behaving, new_folder, said, eventually):
     """Runs one attempt to its end and returns its outcome and its supervision."""
 
-    def to_the_end(behaviour, limits=QUICK):
+    def to_the_end(behaviour, limits=QUICK, slot=SLOT):
         folder = new_folder()
-        running = behaving(behaviour).start(folder, SLOT, limits)
+        running = behaving(behaviour).start(folder, slot, limits)
         supervision = eventually(running.poll)
         records = [event.record for event in said(folder)]
         return judge(listen(records), supervision, planned_target_tokens=10), supervision
 
     return to_the_end
+
+
+@pytest.fixture
+def gpu(tmp_path, monkeypatch):
+    """Makes supervisors see one GPU of 1000 bytes; see crowded_supervisor.py."""
+    script = Path(__file__).with_name("crowded_supervisor.py")
+    command = (sys.executable, str(script), str(tmp_path))
+    monkeypatch.setattr(local, "_SUPERVISOR_COMMAND", command)
+
+    def holds(*, own, others):
+        device = {"uuid": "GPU-a", "total": 1000, "own": own, "others": others}
+        (tmp_path / "gpu.json").write_text(json.dumps([device]))
+
+    return holds
 
 
 @pytest.mark.parametrize(
@@ -73,6 +89,76 @@ def test_a_trial_above_the_host_memory_limit_is_killed_with_the_numbers(run):
     assert outcome.detail.startswith("host memory of 100663296 bytes reached: the trial's")
     assert supervision.peak_memory_bytes >= 96 << 20
     assert supervision.signal in {signal.SIGTERM, signal.SIGKILL}
+
+
+def test_a_trial_above_the_device_memory_limit_is_killed_with_the_numbers(run, gpu):
+    gpu(own=300, others={})
+
+    outcome, supervision = run("hangs_in_training", TrialLimits(device_memory_bytes=200), GPU_SLOT)
+
+    assert outcome.reason is Reason.DEVICE_MEMORY
+    assert outcome.detail == ("device memory of 200 bytes reached: the trial's processes hold 300")
+    assert supervision.peak_device_memory_bytes == 300
+
+
+def test_a_trial_on_cores_is_not_measured_on_the_gpu(run, gpu):
+    gpu(own=300, others={})
+
+    outcome, supervision = run("saves_for_2_seconds", TrialLimits(device_memory_bytes=200))
+
+    assert outcome.reason is Reason.BUDGET_REACHED
+    assert supervision.peak_device_memory_bytes is None
+
+
+@pytest.mark.parametrize(
+    ("others", "limit_bytes", "reason"),
+    [
+        ({}, None, Reason.DEVICE_MEMORY),
+        ({"1": 600}, None, Reason.FOREIGN_MEMORY),
+        ({"1": 600}, 500, Reason.FOREIGN_MEMORY),
+        ({"1": 600}, 400, Reason.DEVICE_MEMORY),
+    ],
+    ids=["alone", "others", "others hold part of the limit", "others leave the limit"],
+)
+def test_out_of_device_memory_counts_by_who_holds_it(run, gpu, others, limit_bytes, reason):
+    gpu(own=300, others=others)
+    limits = TrialLimits(device_memory_bytes=limit_bytes)
+
+    outcome, supervision = run("runs_out_of_device_memory", limits, GPU_SLOT)
+
+    assert outcome.reason is reason
+    assert outcome.detail.startswith("OutOfMemoryError: CUDA out of memory")
+    assert supervision.cause is Cause.EXITED
+
+
+@pytest.mark.usefixtures("gpu")
+def test_a_driver_that_is_lost_ends_no_trial(run):
+    """There is no `gpu.json`."""
+    outcome, supervision = run("saves_for_2_seconds", QUICK, GPU_SLOT)
+
+    assert outcome.reason is Reason.BUDGET_REACHED
+    assert supervision.peak_device_memory_bytes is None
+
+
+def test_a_trial_whose_folder_outgrows_its_limit_is_killed_with_the_numbers(run):
+    limits = TrialLimits(disk_bytes=1 << 20, used_disk_bytes=512 << 10)
+
+    outcome, supervision = run("fills_its_folder", limits)
+
+    assert outcome.reason is Reason.DISK
+    assert outcome.detail.startswith(
+        "disk of 1048576 bytes reached: 524288 bytes in earlier attempts, "
+    )
+    assert 512 << 10 <= supervision.disk_bytes < 8 << 20
+    assert supervision.wall_seconds < 20, "a trial over its limit writes no further checkpoint"
+
+
+def test_a_trial_that_found_the_disk_full_is_told_with_the_numbers(run):
+    outcome, supervision = run("finds_the_disk_full", TrialLimits(needed_disk_bytes=4096))
+
+    assert outcome.reason is Reason.DISK
+    assert outcome.evidence["free_disk_bytes"] == str(supervision.free_disk_bytes)
+    assert outcome.detail.endswith("a checkpoint and the weights need at least 4096")
 
 
 def test_a_trial_that_is_silent_while_training_hangs(run):
