@@ -23,7 +23,8 @@ def pytest_collection_modifyitems(items):
 
 def pytest_generate_tests(metafunc):
     if metafunc.definition.get_closest_marker("every_database") and "url" in metafunc.fixturenames:
-        metafunc.parametrize("url", ["sqlite", "postgresql"], indirect=True)
+        both = ["sqlite", pytest.param("postgresql", marks=pytest.mark.slow)]
+        metafunc.parametrize("url", both, indirect=True)
 
 
 def pytest_runtest_setup(item):
