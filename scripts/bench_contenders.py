@@ -134,7 +134,7 @@ def run_bare(work: Work, *, clip_norm: float | None) -> Losses:
         total = torch.zeros((), dtype=torch.float64, device=objective.device)
         for batch in make_batches(window.examples, work.setup.micro_batch, PAD):
             loss = objective(batch) / window.target_tokens
-            loss.backward()  # type: ignore[no-untyped-call]
+            loss.backward()
             total += loss.detach()
         if clip_norm is not None:
             nn.utils.clip_grad_norm_(tensors.values(), clip_norm)
@@ -144,7 +144,7 @@ def run_bare(work: Work, *, clip_norm: float | None) -> Losses:
     return [float(loss) for loss in sums]
 
 
-class Timed(TrainerCallback):  # type: ignore[misc]  # transformers has no types
+class Timed(TrainerCallback):
     """Counts the windows of a Trainer."""
 
     def __init__(self, stopwatch: Stopwatch) -> None:
@@ -240,9 +240,9 @@ def _run_any_trainer(work: Work, *, make: Callable[[str, list[TrainerCallback]],
 
     with tempfile.TemporaryDirectory(prefix="bench-") as folder:
         trainer = make(folder, [Timed(work.stopwatch)])
-        trainer.remove_callback(PrinterCallback)  # type: ignore[attr-defined]
-        trainer.train()  # type: ignore[attr-defined]
-        history = trainer.state.log_history  # type: ignore[attr-defined]
+        trainer.remove_callback(PrinterCallback)
+        trainer.train()
+        history = trainer.state.log_history
     return [entry["loss"] for entry in history if "loss" in entry]
 
 

@@ -78,7 +78,7 @@ def make_model(setup: Setup) -> nn.Module:
     )
     dtype = torch.bfloat16 if setup.device == "cuda" else torch.float32
     with torch.device(setup.device):
-        model = AutoModelForCausalLM.from_config(  # type: ignore[no-untyped-call]
+        model = AutoModelForCausalLM.from_config(
             config, dtype=dtype, attn_implementation=setup.attention
         )
     return adapt(model, LORA, seed=1).model

@@ -127,7 +127,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         sweeper.training.scaling.make_scaler = _overflowing
         return carry_out_as_a_process([str(asked.carry_out)])
     logging.disable(logging.ERROR)
-    disable_progress_bar()  # type: ignore[no-untyped-call]
+    disable_progress_bar()
     torch.set_num_threads(1)
     with tempfile.TemporaryDirectory(prefix="resume-check-") as root:
         tallies = Check(Path(root), seed=asked.seed).all(times=asked.times, kills=asked.kills)
@@ -335,7 +335,7 @@ def _write_prepared(folder: Path) -> None:
     folder.mkdir()
     words = {f"w{number}": number for number in range(VOCABULARY)}
     model = Tokenizer(WordLevel(words, "w0"))
-    tokenizer = PreTrainedTokenizerFast(tokenizer_object=model)  # type: ignore[no-untyped-call]
+    tokenizer = PreTrainedTokenizerFast(tokenizer_object=model)
     tokenizer.save_pretrained(folder / "tokenizer")
     counts = {"train": 40, "validation": 12}
     for name, count in counts.items():
