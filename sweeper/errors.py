@@ -11,6 +11,7 @@
     │   ├── RunFolderError        the run folder cannot be written, or is not one
     │   └── NotFound              a study, trial or column that does not exist
     ├── StoreError                the study database cannot be used; exit status 1
+    │   └── StoreUnavailable      it cannot be reached, has no room or stays busy; that may pass
     └── EventsDamaged             a trial's events were cut, replaced or overwritten
 
 A trial that goes wrong is no error but a value: see `records.Outcome`.
@@ -114,6 +115,10 @@ class StoreError(SweeperError):
     """The study database cannot be used."""
 
 
+class StoreUnavailable(StoreError):
+    """The study database cannot be used at the moment, whatever it is asked for."""
+
+
 class EventsDamaged(SweeperError):
     """A trial's events are no longer what the trial wrote."""
 
@@ -128,7 +133,8 @@ def from_plain(plain: dict[str, object]) -> SweeperError:
     """Returns the error that `as_plain` described; an unknown kind becomes a `SweeperError`."""
     faults = plain["faults"]
     assert isinstance(faults, list)
-    kinds: tuple[type[SweeperError], ...] = (*UserError.__subclasses__(), UserError, StoreError)
+    own = (StoreError, StoreUnavailable)
+    kinds: tuple[type[SweeperError], ...] = (*UserError.__subclasses__(), UserError, *own)
     name = str(plain["error"])
     kind = next((kind for kind in kinds if kind.__name__ == name), SweeperError)
     return kind(*(Fault(**fault) for fault in faults))

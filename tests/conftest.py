@@ -1,12 +1,15 @@
 """Random order, but whole studies first: no core waits for them at the end. A PostgreSQL server."""
 
 import contextlib
+import importlib.util
 import itertools
 import os
 import shutil
 import socket
 import subprocess
+import sys
 import tempfile
+import threading
 from pathlib import Path
 from urllib.parse import quote
 
@@ -30,6 +33,59 @@ def pytest_generate_tests(metafunc):
 def pytest_runtest_setup(item):
     if item.get_closest_marker("gpu") and not torch.cuda.is_available():
         pytest.skip("needs an NVIDIA GPU")
+
+
+@pytest.fixture(scope="session")
+def decided_studies(tmp_path_factory):
+    """The module that puts a study with an answer on record, and a place with one; to be copied."""
+    recorded, decided = map(_of_reports, ("recorded_studies", "decided_studies"))
+    place = tmp_path_factory.mktemp("decided")
+    decided.decided(place, recorded)
+    return decided, recorded, place
+
+
+@pytest.fixture
+def decided(decided_studies, tmp_path):
+    """A study of two arms and five seeds whose trials are completed; see `decided_studies.py`."""
+    module, recorded, place = decided_studies
+    copy = tmp_path / "decided"
+    shutil.copytree(place, copy)
+    return module.Decided(copy, recorded)
+
+
+@pytest.fixture(scope="session")
+def frozen_place(decided_studies, tmp_path_factory):
+    """A place with the same study once its choice is frozen; to be copied."""
+    place = tmp_path_factory.mktemp("frozen") / "frozen"
+    shutil.copytree(decided_studies[2], place)
+    command = [sys.executable, "-m", "sweeper", "select", str(place / "study.yaml")]
+    subprocess.run(command, check=True, capture_output=True)
+    return place
+
+
+@pytest.fixture
+def frozen(decided_studies, frozen_place, tmp_path):
+    """A study whose choice, half, is frozen."""
+    module, recorded, _ = decided_studies
+    copy = tmp_path / "frozen"
+    shutil.copytree(frozen_place, copy)
+    return module.Decided(copy, recorded)
+
+
+@pytest.fixture
+def founded_only(decided_studies, tmp_path):
+    """The same study before its first trial."""
+    module, recorded, _ = decided_studies
+    return module.found(tmp_path, recorded)
+
+
+def _of_reports(name):
+    program = Path(__file__).parent / "report" / f"{name}.py"
+    spec = importlib.util.spec_from_file_location(f"shared_{name}", program)
+    module = importlib.util.module_from_spec(spec)
+    sys.modules[spec.name] = module  # dataclasses look for it there
+    spec.loader.exec_module(module)
+    return module
 
 
 class PostgresServer:
@@ -63,6 +119,10 @@ class PostgresServer:
         """The database with a schema that nobody else uses; it is not made yet."""
         name = f'"sweeper_test-{next(self._schemas)}"'
         return f"{self.url}?options={quote(f'-csearch_path={name}', safe='')}"
+
+    def by_way_of(self, port: int, url: str) -> str:
+        """The same URL with the port of something that stands before the server."""
+        return url.replace(f":{self.port}/", f":{port}/")
 
     def create(self) -> None:
         if self._user is not None:
@@ -142,3 +202,127 @@ def postgres():
         with contextlib.suppress(subprocess.CalledProcessError):
             server.stop()
         shutil.rmtree(folder, ignore_errors=True)
+
+
+@pytest.fixture(scope="session")
+def slurm():
+    """A running Slurm of two nodes for the tests of this process, see `slurm_cluster.py`."""
+    with engine_of_tests("slurm_cluster").SlurmCluster() as cluster:
+        yield cluster
+
+
+@pytest.fixture(scope="session")
+def ray():
+    """A running Ray of two nodes for the tests of this process, see `ray_cluster.py`."""
+    with engine_of_tests("ray_cluster").RayCluster() as cluster:
+        yield cluster
+
+
+@pytest.fixture(scope="session")
+def dask():
+    """A running Dask of two workers for the tests of this process, see `dask_cluster.py`."""
+    with engine_of_tests("dask_cluster").DaskCluster() as cluster:
+        yield cluster
+
+
+def engine_of_tests(name: str):
+    """Returns the module that starts the engine; skips the test where that is impossible."""
+    program = Path(__file__).parent / "engines" / f"{name}.py"
+    spec = importlib.util.spec_from_file_location(name, program)
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    if (reason := module.why_not()) is not None:
+        pytest.skip(reason)
+    return module
+
+
+class Line:
+    """A line to a server of this host, which can be cut at a COMMIT.
+
+    Attributes:
+        cut_at: How many commits from now it is cut, 1 being the next; None for never.
+        delivers: Whether the server gets that commit, so that only the answer is lost. If not, the
+            server's session stays as it is: nobody tells it that its client is gone.
+        cuts: How often it was cut.
+    """
+
+    def __init__(self, port: int) -> None:
+        self._server = port
+        self._listener = socket.create_server(("127.0.0.1", 0))
+        self._sockets: list[socket.socket] = []
+        self._lock = threading.Lock()
+        self.port = self._listener.getsockname()[1]
+        self.cut_at: int | None = None
+        self.delivers = True
+        self.cuts = 0
+        threading.Thread(target=self._accept, daemon=True).start()
+
+    def close(self) -> None:
+        self._listener.close()
+        for each in self._sockets:
+            each.close()
+
+    def _accept(self) -> None:
+        with contextlib.suppress(OSError):
+            while True:
+                client, _ = self._listener.accept()
+                server = socket.create_connection(("127.0.0.1", self._server))
+                self._sockets += [client, server]
+                answers = threading.Thread(target=_carry, args=(server, client), daemon=True)
+                answers.start()
+                asks = threading.Thread(target=self._ask, args=(client, server), daemon=True)
+                asks.start()
+
+    def _ask(self, client: socket.socket, server: socket.socket) -> None:
+        with contextlib.suppress(OSError):
+            while request := client.recv(65536):
+                if b"COMMIT\0" in request and self._is_cut():
+                    client.shutdown(socket.SHUT_RDWR)
+                    if self.delivers:
+                        server.sendall(request)
+                    return
+                server.sendall(request)
+            server.shutdown(socket.SHUT_WR)
+
+    def _is_cut(self) -> bool:
+        with self._lock:
+            if self.cut_at is None:
+                return False
+            self.cut_at -= 1
+            if self.cut_at > 0:
+                return False
+            self.cut_at, self.cuts = None, self.cuts + 1
+            return True
+
+
+def _carry(source: socket.socket, target: socket.socket) -> None:
+    with contextlib.suppress(OSError):
+        while answer := source.recv(65536):
+            target.sendall(answer)
+        target.shutdown(socket.SHUT_WR)
+
+
+@pytest.fixture
+def line(postgres):
+    """A line to the server that can be cut; `line.port` is where it begins."""
+    made = Line(postgres.port)
+    yield made
+    made.close()
+
+
+@pytest.fixture(scope="session")
+def on_host():
+    """Returns the words before a command that let it run under the name of another host."""
+    mapped = () if os.geteuid() == 0 else ("--map-root-user",)
+    apart = ("unshare", "--uts", *mapped, "sh", "-c", 'hostname "$0" && exec "$@"')
+
+    def words(name: str) -> list[str]:
+        return [*apart, name]
+
+    try:
+        tried = subprocess.run([*words("elsewhere"), "true"], capture_output=True, check=False)
+    except FileNotFoundError:
+        pytest.skip("needs unshare (Debian: util-linux)")
+    if tried.returncode != 0:
+        pytest.skip(f"the system lets nobody take another host name: {tried.stderr.decode()}")
+    return words

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from sweeper.files import bring_tree_to_disk, write_whole
+from sweeper.files import add_lines, bring_tree_to_disk, write_whole
 
 DIES_WHILE_WRITING = """
 import os, sys
@@ -75,3 +75,30 @@ def test_every_file_and_folder_of_a_tree_is_brought_to_the_disk(tmp_path, monkey
     assert sorted(seen) == sorted(
         [str(tmp_path), str(tmp_path / "inner"), str(tmp_path / "inner" / "file")]
     )
+
+
+def test_lines_are_added_behind_those_that_are_there(tmp_path):
+    file = tmp_path / "lines"
+    add_lines(file, lambda content: [f"after {len(content)} bytes"])
+
+    add_lines(file, lambda content: [f"after {len(content)} bytes", "and one more"])
+
+    assert file.read_text() == "after 0 bytes\nafter 14 bytes\nand one more\n"
+
+
+def test_a_line_that_was_never_finished_gives_way_to_the_next(tmp_path):
+    file = tmp_path / "lines"
+    file.write_text("whole\ncut of")
+
+    add_lines(file, lambda _: ["next"])
+
+    assert file.read_text() == "whole\nnext\n"
+
+
+def test_where_no_line_is_missing_nothing_is_written(tmp_path):
+    file = tmp_path / "lines"
+    file.write_text("whole\ncut of")
+
+    add_lines(file, lambda _: [])
+
+    assert file.read_text() == "whole\ncut of"

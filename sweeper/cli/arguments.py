@@ -14,6 +14,12 @@ AsCsv = Annotated[bool, typer.Option("--csv", help="Print CSV; empty where unkno
 AsParquet = Annotated[
     Path | None, typer.Option("--parquet", metavar="FILE", help="Write the table to FILE.")
 ]
+AsMarkdown = Annotated[
+    bool, typer.Option("--markdown", help="Print Markdown, rounded, with a caption.")
+]
+AsLatex = Annotated[
+    bool, typer.Option("--latex", help="Print LaTeX for the package booktabs, rounded.")
+]
 Columns = Annotated[
     str | None,
     typer.Option("--columns", metavar="A,B,...", help="Print these columns instead."),

@@ -23,6 +23,7 @@ from sweeper.study.plan import make_plan
 from sweeper.study.preparing import prepare
 from sweeper.study.recorded import recorded_url
 from sweeper.sweep.conflicts import refuse_conflicts
+from sweeper.sweep.extending import plan_on_record
 from sweeper.training.report import ModelReport
 
 Rows = Sequence[Mapping[str, object]]
@@ -46,6 +47,7 @@ def check(study: Study, as_json: AsJson = False) -> None:
     if (url := recorded_url(folder, os.environ)) is not None:
         with StudyStore.read(url) as store:
             refuse_conflicts(store, plan, study_file, folder)
+            plan = plan_on_record(plan, study_file.study, store)
     model = ModelReport.read(folder.model_report)
     report = describe(study_file, plan, manifest, model=model)
     if as_json:
@@ -86,7 +88,8 @@ def _tables(report: CheckReport) -> Iterator[tuple[str, Rows]]:
     exposures = report.exposures
     for first in range(0, len(exposures), SEEDS_ABREAST):
         yield "Exposure of every trial", _exposures(exposures[first : first + SEEDS_ABREAST])
-    yield f"Arms: {report.factor}", [_arm(arm) for arm in report.arms]
+    grows = any(arm.round for arm in report.arms)
+    yield f"Arms: {report.factor}", [_arm(arm, grows=grows) for arm in report.arms]
 
 
 def _split(split: SplitSummary) -> dict[str, object]:
@@ -103,11 +106,15 @@ def _split(split: SplitSummary) -> dict[str, object]:
 
 def _exposures(exposures: Sequence[ExposurePlan]) -> Rows:
     """Returns the seeds side by side, one row per quantity."""
-    by_seed = {f"seed {each.seed}": _exposure(each) for each in exposures}
+    by_seed = {_whose(each): _exposure(each) for each in exposures}
     quantities = _exposure(exposures[0])
     return [
         {"": name} | {seed: facts[name] for seed, facts in by_seed.items()} for name in quantities
     ]
+
+
+def _whose(each: ExposurePlan) -> str:
+    return f"seed {each.seed}" if each.arm is None else f"{each.arm}/{each.seed}"
 
 
 def _exposure(each: ExposurePlan) -> dict[str, object]:
@@ -146,13 +153,21 @@ def _warmup(each: ExposurePlan) -> str:
     return f"1 {unit.removesuffix('s')}" if each.warmup == 1 else f"{each.warmup} {unit}"
 
 
-def _arm(arm: ArmPlan) -> dict[str, object]:
+def _arm(arm: ArmPlan, *, grows: bool) -> dict[str, object]:
     return {
         "arm": arm.name,
+        **({"round": arm.round} if grows else {}),
+        **_records(arm),
         "peak": f"{arm.learning_rate_peak:g}",
         "final": f"{arm.learning_rate_final:g}",
         "peak x weight_decay": f"{arm.lr_x_weight_decay:g}",
     }
+
+
+def _records(arm: ArmPlan) -> dict[str, object]:
+    """Returns how many records an update takes, where that is what is compared."""
+    taken = arm.records_per_update
+    return {} if taken is None else {"records per update": taken}
 
 
 def _texts(report: CheckReport) -> Iterator[tuple[str, Sequence[str]]]:
@@ -160,6 +175,7 @@ def _texts(report: CheckReport) -> Iterator[tuple[str, Sequence[str]]]:
     cells = ", ".join(cell.id for cell in report.cells)
     yield f"Cells, in the order they start ({len(report.cells)})", (cells,)
     yield "Noise floor", () if report.noise_floor is None else (report.noise_floor,)
+    yield "Further arms", () if report.extensions is None else (report.extensions,)
     yield "How the budget is met", (report.rounding_rule,)
     yield "Model", () if report.model is None else tuple(_model(report.model))
     yield "Off (null)", (off,)
@@ -178,7 +194,7 @@ def _texts(report: CheckReport) -> Iterator[tuple[str, Sequence[str]]]:
 
 
 def _seeds(report: CheckReport) -> str:
-    count = len(report.exposures)
+    count = len({each.seed for each in report.exposures})
     return "1 seed" if count == 1 else f"{count} seeds"
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from sweeper.cli.arguments import AsJson, Study
-from sweeper.cli.layout import cell, columns_from, print_columns
+from sweeper.cli.layout import columns_from, print_columns
 from sweeper.cli.output import name_next, print_json, write
 from sweeper.report.columns import NATS
 from sweeper.report.comparison import compare as compare_study
@@ -110,6 +110,8 @@ def _findings(found: Comparison) -> Iterator[tuple[str, Sequence[str]]]:
     if broken:
         yield "Gates that were broken", broken
     notes = [*found.baseline_notes, *(note for arm in found.arms for note in arm.notes)]
+    if found.effective_decay is not None:
+        notes.append(found.effective_decay.sentence)
     if notes:
         yield "Notes", notes
     if found.noise_floor is not None:
@@ -117,15 +119,22 @@ def _findings(found: Comparison) -> Iterator[tuple[str, Sequence[str]]]:
     yield "Retention", list(dict.fromkeys(arm.retention.sentence for arm in found.arms))
     if found.boundary is not None:
         yield "Range", [found.boundary.sentence]
-    yield "Resolution", [_resolution(arm, found.smallest_difference) for arm in found.arms]
+    yield "Resolution", [arm.resolution for arm in found.arms]
+    if ways := list(_along_the_way(found)):
+        yield "Time to target", ways
+    if records := [arm.examples.sentence for arm in found.arms if arm.examples is not None]:
+        yield "Record by record", records
     yield "Choice", [found.choice.sentence]
 
 
-def _resolution(arm: ArmComparison, smallest_difference: float) -> str:
-    resolution = None if arm.difference is None else arm.difference.resolution
-    if resolution is None:
-        return f"{arm.arm}: not known from these trials."
-    return (
-        f"{arm.arm}: a true difference of {cell(resolution)} nats would be found in 4 studies of "
-        f"5; {smallest_difference:g} was declared to matter."
-    )
+def _along_the_way(found: Comparison) -> Iterator[str]:
+    """Yields when arms reached the target, what that does not mean, and how steep the end was."""
+    times = [found.baseline_time_to_target, *(arm.time_to_target for arm in found.arms)]
+    yield found.target.sentence
+    yield from (time.sentence for time in times if time is not None)
+    if any(times) and found.target_caveat is not None:
+        yield found.target_caveat
+    if found.throughput.sentence is not None:
+        yield found.throughput.sentence
+    slopes = [found.baseline_slope, *(arm.slope for arm in found.arms)]
+    yield from (slope.sentence for slope in slopes if slope is not None)

@@ -11,10 +11,14 @@ from rich.cells import cell_len
 from rich.table import Table as TerminalTable
 
 from sweeper.cli.output import console, tell
-from sweeper.report.columns import NATS, SECONDS, Table
+from sweeper.report.columns import Table
+from sweeper.report.sheets import value_text, written
+from sweeper.store.plain import readable
 
 NAME_WIDTH = 24
 """Least number of characters before the value of a fact."""
+UNKNOWN = "-"
+"""Stands where a value is unknown."""
 _GAP = 2
 """Spaces between two columns."""
 
@@ -42,7 +46,12 @@ class TextColumn:
 def columns_of(table: Table) -> list[TextColumn]:
     """Returns the table as text, numbers written as their units ask for."""
     return [
-        _column(column.name, [row[column.name] for row in table.rows], unit=column.unit)
+        TextColumn(
+            name=column.name,
+            header=column.name,
+            cells=[readable(written(row, column, unknown=UNKNOWN)) for row in table.rows],
+            is_numeric=any(_is_number(row[column.name]) for row in table.rows),
+        )
         for column in table.columns
     ]
 
@@ -93,7 +102,7 @@ def print_facts(facts: Mapping[str, str]) -> None:
     width = max([NAME_WIDTH, *(len(name) + _GAP for name in facts)])
     for name, text in facts.items():
         line = f"{name:{width}}{text}".replace("\n", "\n" + " " * width)
-        console().print(line, soft_wrap=True)
+        console().print(readable(line), soft_wrap=True)
 
 
 def cell(value: object, unit: str | None = None) -> str:
@@ -101,15 +110,7 @@ def cell(value: object, unit: str | None = None) -> str:
 
     Losses have four decimals, seconds one, other numbers four digits.
     """
-    if value is None:
-        return "-"
-    if isinstance(value, bool):
-        return "yes" if value else "no"
-    if not isinstance(value, float):
-        return str(value)
-    if unit == NATS and 0.01 <= abs(value) < 1e6:
-        return f"{value:.4f}"
-    return f"{value:.1f}" if unit == SECONDS and value >= 1 else f"{value:.4g}"
+    return readable(value_text(value, unit, unknown=UNKNOWN))
 
 
 def _column(name: str, values: Sequence[object], *, unit: str | None = None) -> TextColumn:

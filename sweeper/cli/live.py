@@ -18,6 +18,7 @@ from sweeper.cli.output import console, is_animated
 from sweeper.cli.wording import ending
 from sweeper.records import Outcome
 from sweeper.report.columns import NATS
+from sweeper.store.plain import readable
 from sweeper.sweep.observer import Observer, Progress
 from sweeper.sweep.stop_request import StopRequest
 
@@ -72,7 +73,7 @@ class Lines:
     def message(self, text: str) -> None:
         """Writes the line; a stream that is gone must not end a trial."""
         with contextlib.suppress(OSError):
-            self._stream.write(f"{text}\n")
+            self._stream.write(f"{readable(text)}\n")
             self._stream.flush()
 
 
@@ -106,8 +107,9 @@ class LiveView:
         self.message(_ending(cell, outcome))
 
     def message(self, text: str) -> None:
-        """Says it above the table."""
-        self._screen.print(text)
+        """Says it above the table; a terminal that is gone must not end a trial."""
+        with contextlib.suppress(OSError):
+            self._screen.print(readable(text))
 
     def render(self) -> RenderableType:
         """Returns what is on the screen now."""
@@ -123,7 +125,13 @@ class LiveView:
         for slot, trial, progress in sorted(rows):
             table.add_row(slot, trial, *_shown(progress))
         shown: list[RenderableType] = [table if rows else "working"]
-        return Group(*shown, *([STOPPING] if self._stop.is_asked else []))
+        return Group(*shown, *_stopping(self._stop))
+
+
+def _stopping(stop: StopRequest) -> tuple[str, ...]:
+    if stop.is_by_user:
+        return (STOPPING,)
+    return (f"The study's deadline is reached. {STOPPING}",) if stop.is_late else ()
 
 
 def _shown(progress: Progress | None) -> tuple[RenderableType, ...]:

@@ -11,22 +11,43 @@ from typing import Annotated
 import typer
 
 from sweeper.cli.amend import amend
+from sweeper.cli.attach import attach
+from sweeper.cli.audit import audit
 from sweeper.cli.cancel import cancel
 from sweeper.cli.check import check
 from sweeper.cli.clean import clean
+from sweeper.cli.columns import columns
 from sweeper.cli.compare import compare
 from sweeper.cli.diagnose import diagnose
+from sweeper.cli.digest import digest
 from sweeper.cli.exit_status import ExitStatus
+from sweeper.cli.export import export
 from sweeper.cli.init import init
 from sweeper.cli.logs import logs
 from sweeper.cli.ls import ls
+from sweeper.cli.open_test import open_test
 from sweeper.cli.output import never_fail_on_characters, tell, write
+from sweeper.cli.rebuild import rebuild
 from sweeper.cli.replay import replay
+from sweeper.cli.report import report
 from sweeper.cli.retry import retry
 from sweeper.cli.run import run
+from sweeper.cli.select import select
 from sweeper.cli.show import show
 from sweeper.cli.status import status
-from sweeper.cli.tables import trials, updates
+from sweeper.cli.tables import (
+    arms,
+    attempts,
+    cost,
+    differences,
+    evaluations,
+    exposure,
+    metrics,
+    stability,
+    trials,
+    updates,
+)
+from sweeper.cli.worker import worker
 from sweeper.errors import SweeperError, UserError
 
 DEBUG = "--debug"
@@ -51,6 +72,21 @@ _COMMANDS: tuple[tuple[Callable[..., None], tuple[str, ...]], ...] = (
             "sweeper updates study.yaml --parquet updates.parquet",
         ),
     ),
+    (
+        evaluations,
+        ("sweeper evaluations study.yaml double/2", "sweeper evaluations study.yaml --csv"),
+    ),
+    (attempts, ("sweeper attempts study.yaml double/2", "sweeper attempts study.yaml --json")),
+    (arms, ("sweeper arms study.yaml", "sweeper arms study.yaml --latex > arms.tex")),
+    (
+        differences,
+        ("sweeper differences study.yaml", "sweeper differences study.yaml --markdown"),
+    ),
+    (exposure, ("sweeper exposure study.yaml",)),
+    (stability, ("sweeper stability study.yaml",)),
+    (cost, ("sweeper cost study.yaml", "sweeper cost study.yaml --csv > cost.csv")),
+    (metrics, ("sweeper metrics study.yaml",)),
+    (columns, ("sweeper columns", "sweeper columns arms --markdown")),
     (show, ("sweeper show study.yaml double/2",)),
     (
         diagnose,
@@ -66,18 +102,57 @@ _COMMANDS: tuple[tuple[Callable[..., None], tuple[str, ...]], ...] = (
     ),
     (compare, ("sweeper compare study.yaml", "sweeper compare study.yaml --json")),
     (
+        select,
+        (
+            "sweeper select study.yaml --dry-run",
+            "sweeper select study.yaml",
+            'sweeper select study.yaml --partial --reason "the machine is needed"',
+        ),
+    ),
+    (audit, ("sweeper audit study.yaml", "sweeper audit study.yaml --head 707814cfaa5b")),
+    (
+        open_test,
+        (
+            "sweeper open-test study.yaml --dry-run",
+            "sweeper open-test study.yaml --yes",
+            "sweeper open-test study.yaml --yes --test sealed.jsonl",
+        ),
+    ),
+    (
+        digest,
+        (
+            "sweeper digest test.jsonl",
+            "sweeper digest test.jsonl --field prompt=question --field answer=reply",
+        ),
+    ),
+    (report, ("sweeper report study.yaml", "sweeper report study.yaml --out for-others")),
+    (
+        export,
+        (
+            "sweeper export study.yaml chosen",
+            "sweeper export study.yaml chosen --merged",
+            "sweeper export study.yaml half-2 --trial half/2",
+        ),
+    ),
+    (
         logs,
         ("sweeper logs study.yaml double/2", "sweeper logs study.yaml double/2 --follow"),
     ),
     (ls, ("sweeper ls", "sweeper ls experiments --json")),
     (retry, ("sweeper retry study.yaml double/2",)),
     (amend, ("sweeper amend study.yaml --limit wall_clock=4h",)),
+    (attach, ("sweeper attach study.yaml metrics.csv",)),
     (cancel, ("sweeper cancel study.yaml double/2", "sweeper cancel study.yaml")),
     (clean, ("sweeper clean study.yaml --dry-run", "sweeper clean study.yaml")),
+    (worker, ("sweeper worker study.yaml",)),
+    (
+        rebuild,
+        ("sweeper rebuild runs/learning-rate --dry-run", "sweeper rebuild runs/learning-rate"),
+    ),
 )
 """Every command with examples of it, in the order in which somebody needs them."""
 
-_RUN_BARE = frozenset({init, ls})
+_RUN_BARE = frozenset({init, ls, columns})
 """Commands that need no argument."""
 
 

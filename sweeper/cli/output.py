@@ -6,9 +6,12 @@ import json
 import os
 import shlex
 import sys
+from collections.abc import Callable
 from typing import TextIO
 
 from rich.console import Console
+
+from sweeper.store.plain import readable
 
 WIDTH_OFF_TERMINAL = 240
 """Characters per line where no terminal sets them: wide enough for the tables."""
@@ -20,6 +23,22 @@ def never_fail_on_characters() -> None:
         reconfigure = getattr(stream, "reconfigure", None)
         if reconfigure is not None:
             reconfigure(errors="backslashreplace")
+
+
+def terminal_silencer() -> Callable[[], None]:
+    """Returns what makes a terminal that was closed harmless: what is still said goes nowhere.
+
+    To be made while the terminal is there; standard streams that lead elsewhere stay as they are.
+    """
+    terminals = [stream.fileno() for stream in (sys.stdout, sys.stderr) if stream.isatty()]
+
+    def silence() -> None:
+        nowhere = os.open(os.devnull, os.O_WRONLY)
+        for descriptor in terminals:
+            os.dup2(nowhere, descriptor)
+        os.close(nowhere)
+
+    return silence
 
 
 def console(stream: TextIO | None = None) -> Console:
@@ -66,4 +85,4 @@ def print_json(value: object) -> None:
 
 
 def _print(screen: Console, text: str, style: str | None) -> None:
-    screen.print(text, style=style, soft_wrap=not screen.file.isatty())
+    screen.print(readable(text), style=style, soft_wrap=not screen.file.isatty())

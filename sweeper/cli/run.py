@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from functools import partial
 from pathlib import Path
 from typing import Annotated
 
@@ -11,10 +12,13 @@ import typer
 from sweeper.cli.arguments import Study
 from sweeper.cli.check import check
 from sweeper.cli.live import watching
-from sweeper.cli.output import name_next, write
+from sweeper.cli.output import name_next, tell, terminal_silencer, write
 from sweeper.cli.wording import counted
+from sweeper.report.comparison import evidence
 from sweeper.report.recorded import study_to_run
-from sweeper.sweep.running import RunChoices, run_study
+from sweeper.study.folder import StudyFolder
+from sweeper.sweep.detaching import start_detached
+from sweeper.sweep.running import RunChoices, run_study, under_name
 from sweeper.sweep.stop_request import StopRequest, listening
 from sweeper.sweep.study_end import RunStatus, StudyEnd
 
@@ -39,27 +43,42 @@ def run(
             help="Go on with another kind of device or number of devices per trial; it is marked.",
         ),
     ] = False,
+    detach: Annotated[
+        bool,
+        typer.Option(
+            "--detach", help="Run it in the background, whatever becomes of the terminal."
+        ),
+    ] = False,
     dry_run: Annotated[
         bool, typer.Option("--dry-run", help="Print what would run, as `check` does; run nothing.")
     ] = False,
 ) -> None:
     """Run what is left of a study.
 
-    The same command goes on where it was interrupted, each trial from its latest checkpoint. Ctrl-C
-    lets running trials save a checkpoint and end, a second one kills them. Exit status: 0 done,
-    3 ended without meeting its own criteria, 130 interrupted.
+    The same command goes on where it was interrupted, each trial from its latest checkpoint.
+    Ctrl-C, or closing the terminal, lets running trials save a checkpoint and end; a second Ctrl-C
+    kills them. Exit status: 0 done, 3 ended without meeting its own criteria, 130 interrupted.
     """
     if dry_run:
         check(study)
         return
+    if detach:
+        _detach(study, as_name, replace=replace, resume_elsewhere=resume_elsewhere)
+        return
     study_file = study_to_run(study)
     stop = StopRequest()
-    with listening(stop), watching(sys.stderr, stop) as observer:
+    silence = terminal_silencer()
+    with listening(stop, on_hang_up=silence), watching(sys.stderr, stop) as observer:
         end = run_study(
             study_file,
             observer=observer,
             stop=stop,
-            choices=RunChoices(as_name=as_name, replace=replace, resume_elsewhere=resume_elsewhere),
+            choices=RunChoices(
+                as_name=as_name,
+                replace=replace,
+                resume_elsewhere=resume_elsewhere,
+                evidence=partial(evidence, study=study_file.study),
+            ),
         )
     print_end(end)
     goes_on = end.status is RunStatus.INTERRUPTED
@@ -67,11 +86,38 @@ def run(
     raise typer.Exit(int(end.status))
 
 
-def next_command(end: StudyEnd, study: Path, as_name: str | None) -> tuple[object, ...]:
-    """Returns the command, in words, that helps after a run that ended like this."""
+def _detach(study: Path, as_name: str | None, *, replace: bool, resume_elsewhere: bool) -> None:
+    """Starts the same command in the background and says how to deal with it."""
+    study_file = under_name(study_to_run(study), as_name)
+    folder = StudyFolder.beside(study_file.path, study_file.study.name)
+    options = {"--replace": replace, "--resume-elsewhere": resume_elsewhere}
+    given = [name for name, is_given in options.items() if is_given]
+    other_name = [] if as_name is None else ["--as", as_name]
+    command = [sys.executable, "-m", "sweeper", "run", str(study), *other_name, *given]
+    detached = start_detached(command, folder)
+    if (status := detached.process.returncode) is not None:
+        tell(detached.said.rstrip())
+        raise typer.Exit(status)
+    shown, pid = study if as_name is None else _near(folder.path), detached.process.pid
+    write(f"{study_file.study.name} runs as process {pid}; its log is {_near(detached.log)}")
+    write(f"Watch it: sweeper status {shown}, or sweeper logs {shown} TRIAL --follow")
+    write(f"End it:   kill -INT {pid}; trials save a checkpoint and end, a second one kills them")
+    name_next("status", shown, remark="while it runs")
+
+
+def next_command(
+    end: StudyEnd, study: Path, as_name: str | None, *, command: str = "run"
+) -> tuple[object, ...]:
+    """Returns the command, in words, that helps after a run that ended like this.
+
+    Args:
+        command: What goes on with the study.
+    """
     other_name = () if as_name is None else ("--as", as_name)
     if end.status is RunStatus.INTERRUPTED:
-        return ("run", study, *other_name)
+        return (command, study, *other_name)
+    if end.ended_early is None and not end.is_late and "waiting" in end.counts:
+        return (command, study, *other_name)
     if end.ended_early is not None and not _SHOWS_SOMETHING & end.counts.keys():
         return ("run", "--replace", study, *other_name)
     return ("compare", study if as_name is None else _near(end.folder))
@@ -97,6 +143,14 @@ def print_end(end: StudyEnd) -> None:
         )
     if end.ended_early is not None:
         write(f"Ended early: {end.ended_early}")
+    for why in dict.fromkeys(end.waits.values()):
+        cells = ", ".join(cell for cell in end.waits if end.waits[cell] == why)
+        write(f"Waiting: {cells}: {why}")
+    if end.is_late:
+        write(
+            "The study's deadline is reached; trials that had begun are resumable. A later "
+            "`run.deadline` lets the study go on."
+        )
     if end.status is RunStatus.INTERRUPTED:
         write("Interrupted; nothing recorded is lost.")
 

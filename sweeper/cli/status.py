@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from datetime import datetime
+
 from sweeper.cli.arguments import AsJson, Study
 from sweeper.cli.layout import columns_from, print_columns
 from sweeper.cli.output import name_next, print_json, write
@@ -35,10 +37,15 @@ def _print(found: Standing) -> None:
     write(f"{total} trials of {found.budget_target_tokens} target tokens: {counted(found.counts)}")
     if found.ended_why is not None:
         write(f"Ended: {found.ended_why}")
+    _print_extensions(found)
     if found.endings:
         write("\nNot completed", style="bold")
     for each in found.endings:
         write(ending(each.trial, each.outcome, each.reason, each.detail))
+    if found.waiting:
+        write("\nWaiting for another slot", style="bold")
+    for waiting in found.waiting:
+        write(f"{waiting.trial}: {waiting.why}")
     if found.resumed_elsewhere:
         write("\nResumed elsewhere", style="bold")
     for mark in found.resumed_elsewhere:
@@ -52,6 +59,11 @@ def _print(found: Standing) -> None:
         print_columns(columns_from(rows, units={"loss": NATS}))
     for owner in dict.fromkeys(map(_owner, found.running)):
         write(owner)
+
+
+def _print_extensions(found: Standing) -> None:
+    for each in found.extensions:
+        write(f"Round {each.round}: {each.arm} ({each.value:.4g}) was added")
 
 
 def _row(trial: RunningTrial, budget_target_tokens: int) -> dict[str, object]:
@@ -68,4 +80,8 @@ def _row(trial: RunningTrial, budget_target_tokens: int) -> dict[str, object]:
 
 def _owner(trial: RunningTrial) -> str:
     state = {True: "which is alive", False: "which is gone", None: "on another host than this"}
-    return f"Run by process {trial.pid} on {trial.host}, {state[trial.owner_is_alive]}."
+    told = state[trial.owner_is_alive]
+    if trial.owner_is_alive is None and trial.silent_since is not None:
+        since = datetime.fromisoformat(trial.silent_since)
+        told += f", which is silent: its lease expired at {since:%Y-%m-%d %H:%M} UTC"
+    return f"Run by process {trial.pid} on {trial.host}, {told}."

@@ -183,6 +183,16 @@ def files_digest(folder: Path, files: Iterable[Path]) -> str:
     return digest.hexdigest()
 
 
+def tokens_digest(split: Path) -> str:
+    """Returns the SHA-256 over a prepared split's tokens, masks and record borders.
+
+    Raises:
+        OSError: One of its files cannot be read.
+    """
+    names = ("token_ids.npy", "supervised.npy", "offsets.npy")
+    return files_digest(split, (split / name for name in names))
+
+
 def _change(split: SplitManifest) -> Fault | None:
     file = Path(split.source)
     hint = "Put the file back as it was, or start a study under another name"

@@ -43,7 +43,7 @@ def compare_splits(splits: Mapping[str, LoadedSplit], *, drop_from_train: bool) 
     """
     ordered = [splits[name] for name in _ORDER if name in splits]
     pairs = list(itertools.combinations(ordered, 2))
-    overlaps = tuple(overlap for pair in pairs for overlap in _overlaps(*pair))
+    overlaps = tuple(overlap for pair in pairs for overlap in overlaps_between(*pair))
     if not drop_from_train:
         _refuse_duplicates(splits, overlaps)
     train = splits["train"]
@@ -73,7 +73,8 @@ def _dropped(records: Sequence[LoadedRecord]) -> tuple[Dropped, ...]:
     return (Dropped(reason=DropReason.DUPLICATE, count=len(records), record_numbers=numbers),)
 
 
-def _overlaps(split: LoadedSplit, held_out: LoadedSplit) -> tuple[Overlap, Overlap]:
+def overlaps_between(split: LoadedSplit, held_out: LoadedSplit) -> tuple[Overlap, Overlap]:
+    """Returns the exact overlap of two splits, and that of their prompts alone."""
     digests = {record.digest for record in held_out.records}
     prompts = {record.prompt for record in held_out.records}
     exact = [record for record in split.records if record.digest in digests]

@@ -1,8 +1,8 @@
 """Preparing, top to bottom: read, compare, tokenise, write. Runs in a child process.
 
-This is the only code that opens the file with the test records. They are read, digested and
-compared with the other splits; their tokens are never made, and nothing of what they say is
-written or printed.
+Until a selection is frozen this is the only code that opens the file with the test records. They
+are read, digested and compared with the other splits; their tokens are not made, and nothing of
+what they say is written or printed.
 """
 
 from __future__ import annotations
@@ -15,7 +15,13 @@ from pathlib import Path
 from sweeper.data.chat_encoding import ChatEncoder
 from sweeper.data.encoding import Encoder, PlainEncoder
 from sweeper.data.formats.format import KnownFormat
-from sweeper.data.manifest import Manifest, SealedManifest, SplitManifest, files_digest
+from sweeper.data.manifest import (
+    Manifest,
+    SealedManifest,
+    SplitManifest,
+    files_digest,
+    tokens_digest,
+)
 from sweeper.data.options import DataOptions
 from sweeper.data.overlaps import Compared, compare_splits
 from sweeper.data.prepared import write_split
@@ -31,7 +37,6 @@ from sweeper.errors import DataError, Fault, ModelError
 
 _LOG = logging.getLogger(__name__)
 _PREPARED = ("train", "validation", "retention")
-_ARRAYS = ("token_ids.npy", "supervised.npy", "offsets.npy")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -62,13 +67,13 @@ def prepare(request: PrepareRequest, out: Path) -> Manifest:
     _LOG.info("read %s", ", ".join(f"{n}: {len(s.records)}" for n, s in loaded.items()))
     drop = options.duplicates == "drop_from_train"
     compared = compare_splits(loaded, drop_from_train=drop)
-    tokenizer, identity = load_tokenizer(request.model, _template(options))
+    tokenizer, identity = load_tokenizer(request.model, read_template(options))
     splits = {name: compared.splits[name] for name in _PREPARED if name in compared.splits}
     templated = _templated(splits, tokenizer, options)
     policy = LengthPolicy(max_length=options.max_length, overlong=options.overlong)
     tokenised: dict[str, TokenisedSplit] = {}
     for name, split in splits.items():
-        encoder = _encoder(tokenizer, options, templated=name in templated)
+        encoder = choose_encoder(tokenizer, options, templated=name in templated)
         tokenised[name] = tokenise(split, encoder, policy)
         _LOG.info("tokenised %s: %s", name, counted(len(tokenised[name].records)))
     ready = _Ready(
@@ -95,7 +100,12 @@ def _write(ready: _Ready, out: Path) -> Manifest:
     return manifest
 
 
-def _template(options: DataOptions) -> str | None:
+def read_template(options: DataOptions) -> str | None:
+    """Returns the study's own chat template; None where it has none.
+
+    Raises:
+        DataError: It cannot be read.
+    """
     if options.chat_template is None:
         return None
     try:
@@ -148,7 +158,14 @@ def _check_template_settings(
         raise DataError(Fault(what=what, where="data.template_arguments", got=", ".join(taken)))
 
 
-def _encoder(tokenizer: Tokenizer, options: DataOptions, *, templated: bool) -> Encoder:
+def choose_encoder(tokenizer: Tokenizer, options: DataOptions, *, templated: bool) -> Encoder:
+    """Returns what turns the records of a split into tokens.
+
+    Args:
+        tokenizer: The model's, with the template in it.
+        options: The study's.
+        templated: Whether the split is rendered with the chat template.
+    """
     if templated:
         return ChatEncoder.of(tokenizer, options.supervise, options.template_arguments)
     return PlainEncoder.of(tokenizer, options.supervise)
@@ -199,7 +216,7 @@ def _split_manifest(ready: _Ready, name: str, folder: Path) -> SplitManifest:
         input_tokens=sum(lengths),
         longest_tokens=max(lengths),
         records_digest=records_digest(record.digest for record in tokenised.records),
-        tokens_digest=files_digest(folder, (folder / file for file in _ARRAYS)),
+        tokens_digest=tokens_digest(folder),
     )
 
 

@@ -76,7 +76,7 @@ def case_of(found: History, study: Study) -> Case:
     (row,) = found.trial.rows
     reason = row["reason"]
     return Case(
-        windows=[_window(update) for update in found.updates.rows],
+        windows=[window_facts(update) for update in found.updates.rows],
         validation=list(_scores(found.evaluations.rows, "validation")),
         retention=list(_scores(found.evaluations.rows, "retention")),
         clip_norm=study.training.clip_norm,
@@ -85,7 +85,8 @@ def case_of(found: History, study: Study) -> Case:
     )
 
 
-def _window(row: Row) -> WindowFacts:
+def window_facts(row: Row) -> WindowFacts:
+    """Returns a row of `sweeper_updates` as facts."""
     skip = row["skip"]
     return WindowFacts(
         window=cast("int", row["window"]),

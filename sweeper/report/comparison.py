@@ -7,22 +7,26 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from itertools import accumulate
 from pathlib import Path
+from types import MappingProxyType
 
 from sweeper.records import Reason
 from sweeper.report.environments import environment_of
+from sweeper.report.example_losses import example_losses
 from sweeper.report.recorded import reading, recorded_settings, run_folder
+from sweeper.report.trajectories import trajectory
 from sweeper.selection.comparison import Comparison
 from sweeper.selection.comparison import compare as judge
 from sweeper.selection.evidence import (
     REPEAT,
-    Arm,
     CellEvidence,
     EvaluationSet,
     QuestionKind,
     StudyEvidence,
     StudyKind,
     TrialPrecision,
+    kind_of,
 )
+from sweeper.selection.example_losses import ExampleLosses
 from sweeper.store.reading import CellRecord, Row, Start
 from sweeper.store.status import CellStatus
 from sweeper.store.store import StudyStore
@@ -38,33 +42,61 @@ def compare(study: str | Path) -> Comparison:
     Raises:
         NotFound: There is no such study, or it has not begun.
     """
+    folder = run_folder(study)
     with reading(study) as store:
-        return judge(evidence(store, recorded_settings(run_folder(study))))
+        return judge(evidence(store, recorded_settings(folder), folder=folder.path))
 
 
-def evidence(store: StudyStore, study: Study) -> StudyEvidence:
-    """Returns the recorded study as values: its agreed rules and one entry per cell."""
+def evidence(store: StudyStore, study: Study, *, folder: Path | None = None) -> StudyEvidence:
+    """Returns the recorded study as values: its agreed rules and one entry per cell.
+
+    Args:
+        folder: The run folder, for the losses of single records; None leaves them out.
+    """
     recorded, records = store.study(), store.cells()
+    target, at_best = study.selection.target_loss, study.selection.checkpoint == "best_validation"
     starts = _starts(store)
     cells = _cells(store, starts, planned=recorded.budget_target_tokens)
     return StudyEvidence(
         question=QuestionKind(study.question.kind),
         question_text=study.question.text,
-        kind=StudyKind.RATE,
+        kind=kind_of(recorded.factor_key),
         factor=recorded.factor_key,
-        arms=tuple(Arm(name=name, value=value) for name, value in recorded.arms.items()),
+        derived_keys=_DERIVED[kind_of(recorded.factor_key)],
+        arms=store.rounds.arms(),
         seeds=recorded.seeds,
         cells=tuple(cell for cell in cells if cell.arm != REPEAT),
         repeat=next((cell for cell in cells if cell.arm == REPEAT), None),
         repeat_is_open=any(record.arm == REPEAT and _is_open(record) for record in records),
-        is_at_best=study.selection.checkpoint == "best_validation",
+        is_at_best=at_best,
         smallest_difference=study.selection.smallest_difference,
         retention_margin=study.selection.retention_margin,
         precision=_precision((*starts.values(), *store.stretches())),
         precision_tolerance=study.selection.precision_tolerance,
         has_retention=study.data.retention is not None,
-        closed=False,  # what closes a study, a frozen choice, is not built yet
+        closed=store.is_closed() and not any(_is_open(record) for record in records),
+        extensions=study.selection.extensions,
+        target_loss=None if target == "worst_baseline" else target,
+        weight_decay=study.training.optimizer.weight_decay,
+        rate_decays=study.training.schedule.kind != "constant",
+        starts_alike=study.tune == "lora",
+        examples=None if folder is None else _examples(store, folder, at_best=at_best),
     )
+
+
+_DERIVED: Mapping[StudyKind, frozenset[str]] = MappingProxyType(
+    {
+        StudyKind.RATE: frozenset(),
+        StudyKind.BATCH_SIZE: frozenset({"planned.windows", "planned.last_window_target_tokens"}),
+        StudyKind.PRECISION: frozenset(),
+    }
+)
+"""The settings of a trial that follow from the factor: the same stream has other windows."""
+
+
+def _examples(store: StudyStore, folder: Path, *, at_best: bool) -> ExampleLosses | None:
+    completed = {str(row["trial"]) for row in store.trials() if row["outcome"] == "completed"}
+    return example_losses(folder, store.evaluations(), completed=completed, at_best=at_best)
 
 
 def _is_open(record: CellRecord) -> bool:
@@ -151,6 +183,7 @@ def _cell(  # one cell's rows, table by table
         window_losses=tuple(_number(update["loss"]) for update in updates),
         weights_digest=weights_digest,
         configuration={} if start is None else start.configuration,
+        evaluations=trajectory(evaluations, updates),
     )
 
 

@@ -10,19 +10,15 @@ from pathlib import Path
 
 from sweeper.errors import Fault, NotFound
 from sweeper.report.recorded import check_trial, reading, run_folder
+from sweeper.store.plain import readable
 from sweeper.store.reading import Row
 from sweeper.trial.folder import AttemptFolder
-from sweeper.workers.liveness import is_alive
+from sweeper.workers.liveness import host_name, is_alive
 
 LOOK_SECONDS = 0.3
 """Between two looks at a log that is being written."""
 
 _CHUNK_BYTES = 1 << 16
-_HARMLESS = "\n\t"
-_CONTROLS = {
-    code: f"\\x{code:02x}" for code in (*range(32), *range(127, 160)) if chr(code) not in _HARMLESS
-} | {ord("\r"): "\n"}
-"""A terminal would obey these; a carriage return is the line end of a progress bar."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -59,7 +55,17 @@ def attempt_log(study: str | Path, trial: str, *, attempt: int | None = None) ->
                 hint="`sweeper status` shows what runs",
             )
         )
-    folder = AttemptFolder(run_folder(study).path / str(attempts[number - 1]["folder"]))
+    row = attempts[number - 1]
+    folder = AttemptFolder(run_folder(study).path / str(row["folder"]))
+    if row["host"] != host_name() and not folder.path.exists():
+        raise NotFound(
+            Fault(
+                what=f"attempt {number} ran on another host, and its log is on a disk of that one",
+                where=trial,
+                got=str(row["host"]),
+                hint="Ask there",
+            )
+        )
     return AttemptLog(study=study, trial=trial, attempt=number, path=folder.stderr)
 
 
@@ -89,10 +95,10 @@ def lines(
         goes_on = follow and is_written(log)  # asked before the rest is read, so that it is all
         while piece := _read(log.path, place):
             place += len(piece)
-            yield decoder.decode(piece).translate(_CONTROLS)
+            yield readable(decoder.decode(piece))
         if goes_on:
             pause(LOOK_SECONDS)
-    yield decoder.decode(b"", final=True).translate(_CONTROLS)
+    yield readable(decoder.decode(b"", final=True))
 
 
 def _read(path: Path, place: int) -> bytes:
@@ -106,4 +112,4 @@ def _read(path: Path, place: int) -> bytes:
 
 def _owner_lives(row: Row) -> bool | None:
     host, pid = str(row["host"]), int(str(row["pid"]))
-    return is_alive(host, pid, float(str(row["process_started_at"])))
+    return is_alive(host, pid, str(row["process_started_at"]))

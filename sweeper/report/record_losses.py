@@ -32,7 +32,7 @@ def record_losses(study: str | Path, trial: str | None = None) -> pd.DataFrame:
 
 
 def _frame(folder: Path, rows: Sequence[Row]) -> pd.DataFrame:
-    contents = [(row, _content(folder, row)) for row in rows]
+    contents = [(row, recorded_bytes(folder, row)) for row in rows]
     faults = [content for _, content in contents if isinstance(content, Fault)]
     if faults:
         raise RunFolderError(*faults)
@@ -42,7 +42,7 @@ def _frame(folder: Path, rows: Sequence[Row]) -> pd.DataFrame:
     return pd.concat([part.astype(types) for part in parts], ignore_index=True)
 
 
-def _content(folder: Path, row: Row) -> bytes | Fault:
+def recorded_bytes(folder: Path, row: Row) -> bytes | Fault:
     """Returns the file's bytes, or what is wrong with it."""
     file = folder / str(row["per_record_path"])
     try:

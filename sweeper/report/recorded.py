@@ -8,11 +8,12 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from sweeper.errors import Fault, NotFound, nearest
+from sweeper.errors import Fault, NotFound, StoreError, nearest
+from sweeper.store.condition import Condition, condition_of
 from sweeper.store.store import StudyStore
 from sweeper.study.folder import StudyFolder
 from sweeper.study.loading import StudyFile, load_study
-from sweeper.study.recorded import begun_on, recorded_url
+from sweeper.study.recorded import begun_on, lost_database, recorded_url
 from sweeper.study.schema import Study
 
 
@@ -21,6 +22,21 @@ def run_folder(study: str | Path) -> StudyFolder:
 
     Raises:
         NotFound: There is neither a file nor a folder of that name, or the study has not begun.
+        StudyFileError: The study file cannot be read, so that its name is not known.
+    """
+    folder = run_folder_of(study)
+    if begun_on(folder) is not None:
+        return folder
+    if Path(study).is_dir():
+        raise _not_begun(folder, "Name a study file, or the folder runs/NAME that a run of it made")
+    raise _not_begun(folder, f"Start it with `sweeper run {study}`")
+
+
+def run_folder_of(study: str | Path) -> StudyFolder:
+    """Returns where a study file, or a run folder itself, has its run folder; begun or not.
+
+    Raises:
+        NotFound: There is neither a file nor a folder of that name.
         StudyFileError: The study file cannot be read, so that its name is not known.
     """
     path = Path(study)
@@ -33,12 +49,9 @@ def run_folder(study: str | Path) -> StudyFolder:
             )
         )
     if path.is_dir():
-        return _begun(path)
+        return StudyFolder(path.resolve())
     study_file = load_study(path)
-    folder = StudyFolder.beside(study_file.path, study_file.study.name)
-    if begun_on(folder) is None:
-        raise _not_begun(folder, f"Start it with `sweeper run {study}`")
-    return folder
+    return StudyFolder.beside(study_file.path, study_file.study.name)
 
 
 @contextmanager
@@ -52,10 +65,20 @@ def reading(study: str | Path) -> Iterator[StudyStore]:
     folder = run_folder(study)
     url = recorded_url(folder, os.environ)
     assert url is not None
-    with StudyStore.read(url) as store:
+    with _opened(url, folder) as store:
         if store.find_study() is None:
             raise _not_begun(folder, "Start it with `sweeper run`")
         yield store
+
+
+def _opened(url: str, folder: StudyFolder) -> StudyStore:
+    try:
+        return StudyStore.read(url)
+    except StoreError:
+        lost = lost_database(folder)
+        if lost is None or condition_of(url) not in {Condition.ABSENT, Condition.EMPTY}:
+            raise
+        raise NotFound(lost) from None
 
 
 def study_to_run(study: Path) -> StudyFile:
@@ -67,7 +90,7 @@ def study_to_run(study: Path) -> StudyFile:
     """
     if not study.is_dir():
         return load_study(study)
-    folder = _begun(study)
+    folder = run_folder(study)
     recorded = load_study(folder.recorded_study)
     name = folder.path.name
     beside = folder.path.parent.parent / folder.recorded_study.name
@@ -119,14 +142,9 @@ def known_trial(study: str | Path, trial: str) -> str:
     return trial
 
 
-def _begun(path: Path) -> StudyFolder:
-    folder = StudyFolder(path.resolve())
-    if begun_on(folder) is None:
-        raise _not_begun(folder, "Name a study file, or the folder runs/NAME that a run of it made")
-    return folder
-
-
 def _not_begun(folder: StudyFolder, hint: str) -> NotFound:
+    if (lost := lost_database(folder)) is not None:
+        return NotFound(lost)
     return NotFound(
         Fault(what="no study has begun in this folder", where=str(folder.path), hint=hint)
     )

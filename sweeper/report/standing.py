@@ -10,6 +10,7 @@ from pathlib import Path
 
 from sweeper.records import OutcomeKind
 from sweeper.report.recorded import reading, run_folder
+from sweeper.store.placement import SeedPlace, SlotRecord, why_waiting
 from sweeper.store.planning import RecordedStudy
 from sweeper.store.reading import CellRecord, Row, Start
 from sweeper.store.status import CellStatus
@@ -27,6 +28,14 @@ class Ending:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Waiting:
+    """A waiting trial that no slot may take."""
+
+    trial: str
+    why: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class RunningTrial:
     """One running trial with its progress, and whose it is.
 
@@ -36,6 +45,8 @@ class RunningTrial:
         host: Where its coordinator runs, `pid` there.
         owner_is_alive: Whether that coordinator lives; None when it is another host's and nobody
             can tell.
+        silent_since: When its lease expired, UTC, which an owner that lives renews long before;
+            None while it holds.
     """
 
     trial: str
@@ -47,6 +58,14 @@ class RunningTrial:
     host: str
     pid: int
     owner_is_alive: bool | None
+    silent_since: str | None
+
+    @property
+    def is_attended(self) -> bool:
+        """Whether its owner is, or may be, at work."""
+        if self.owner_is_alive is None:
+            return self.silent_since is None
+        return self.owner_is_alive
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -64,6 +83,19 @@ class Mark:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Extension:
+    """An arm that was added because the best rate was at the edge.
+
+    Attributes:
+        value: Of the factor.
+    """
+
+    arm: str
+    value: float
+    round: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Standing:
     """A study's state as its database has it.
 
@@ -72,7 +104,9 @@ class Standing:
         counts: Cells by outcome, or by status where they have none; only what occurs.
         endings: Of the trials that ended otherwise than completed, in plan order.
         running: The trials that the database has as running.
+        waiting: The trials that no slot of those who run the study, or last ran it, may take.
         resumed_elsewhere: The trials in whose history something changed on the way.
+        extensions: The arms that were added, round by round.
         ended_why: Why the study ended; None while it may go on.
         changed_at: When the study, or a trial of it, last began or ended.
     """
@@ -84,7 +118,9 @@ class Standing:
     counts: Mapping[str, int]
     endings: Sequence[Ending]
     running: Sequence[RunningTrial]
+    waiting: Sequence[Waiting]
     resumed_elsewhere: Sequence[Mark]
+    extensions: Sequence[Extension]
     ended_why: str | None
     changed_at: datetime
 
@@ -96,7 +132,7 @@ class Standing:
     @property
     def is_attended(self) -> bool:
         """Whether some coordinator is, or may be, at work."""
-        return any(trial.owner_is_alive is not False for trial in self.running)
+        return any(trial.is_attended for trial in self.running)
 
 
 _OPEN = (CellStatus.WAITING, CellStatus.RUNNING)
@@ -111,8 +147,13 @@ def standing(study: str | Path) -> Standing:
     """
     with reading(study) as store:
         begun = store.attempts()
+        overdue = {
+            (live.claim.cell, live.claim.attempt) for live in store.live_attempts() if live.overdue
+        }
         trials = {str(row["trial"]): row for row in store.trials()}  # never behind its attempts
         recorded, cells, stretches = store.study(), store.cells(), store.stretches()
+        places, slots = store.seed_places(), store.slots()
+        arms = store.rounds.arms()
     attempts = [row for row in begun if row["ended_at"] is None]
     return Standing(
         name=recorded.name,
@@ -121,11 +162,33 @@ def standing(study: str | Path) -> Standing:
         budget_target_tokens=recorded.budget_target_tokens,
         counts=_counts(cells),
         endings=[_ending(cell) for cell in cells if _ended_otherwise(cell)],
-        running=[_running(trials[str(attempt["trial"])], attempt) for attempt in attempts],
+        running=[
+            _running(
+                trials[str(row["trial"])], row, overdue=(row["trial"], row["attempt"]) in overdue
+            )
+            for row in attempts
+        ],
+        waiting=_waiting(cells, places, slots),
         resumed_elsewhere=[_mark(each) for each in stretches if each.resume_differences],
+        extensions=[
+            Extension(arm=arm.name, value=arm.number, round=arm.round)
+            for arm in arms
+            if arm.round and arm.number is not None
+        ],
         ended_why=recorded.ended_why,
         changed_at=_changed_at(recorded, begun),
     )
+
+
+def _waiting(
+    cells: Iterable[CellRecord], places: Mapping[int, SeedPlace], slots: Sequence[SlotRecord]
+) -> list[Waiting]:
+    whys = {
+        cell.cell: why_waiting(places.get(cell.seed), slots)
+        for cell in cells
+        if cell.status is CellStatus.WAITING
+    }
+    return [Waiting(trial=trial, why=why) for trial, why in whys.items() if why is not None]
 
 
 def _changed_at(study: RecordedStudy, attempts: Iterable[Row]) -> datetime:
@@ -161,7 +224,7 @@ def _mark(stretch: Start) -> Mark:
     )
 
 
-def _running(trial: Row, attempt: Row) -> RunningTrial:
+def _running(trial: Row, attempt: Row, *, overdue: bool) -> RunningTrial:
     host, pid = str(attempt["host"]), _integer(attempt["pid"])
     loss = trial["last_finite_loss"]
     return RunningTrial(
@@ -173,7 +236,8 @@ def _running(trial: Row, attempt: Row) -> RunningTrial:
         loss=loss if isinstance(loss, float) else None,
         host=host,
         pid=pid,
-        owner_is_alive=is_alive(host, pid, float(str(attempt["process_started_at"]))),
+        owner_is_alive=is_alive(host, pid, str(attempt["process_started_at"])),
+        silent_since=str(attempt["lease_expires_at"]) if overdue else None,
     )
 
 

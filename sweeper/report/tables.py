@@ -11,10 +11,13 @@ import pandas as pd
 
 from sweeper.report.columns import ATTEMPTS, EVALUATIONS, UPDATES, Table, trial_columns
 from sweeper.report.recorded import check_trial, reading
+from sweeper.report.run_columns import metric_column
 
 
 def trials(study: str | Path) -> pd.DataFrame:
     """Returns one row per planned cell, failed and open ones included.
+
+    Metrics that users attached are its last columns, `metric_...`: secondary, not selected on.
 
     Raises:
         NotFound: There is no such study, or it has not begun.
@@ -50,11 +53,19 @@ def attempts(study: str | Path, trial: str | None = None) -> pd.DataFrame:
 
 
 def trial_table(study: str | Path) -> Table:
-    """Returns the table behind `trials`."""
+    """Returns the table behind `trials`; metrics that users attached are its last columns."""
     with reading(study) as store:
-        recorded = store.study()
+        recorded, attached = store.study(), store.metrics()
         columns = trial_columns(recorded.factor_key, is_text=recorded.factor_is_text)
-        return Table(rows=store.trials(), columns=columns)
+        names = sorted({str(row["metric"]) for row in attached})
+        block = {name: metric_column(name) for name in names}
+        values = {(row["trial"], block[str(row["metric"])].name): row["value"] for row in attached}
+        rows = [
+            row
+            | {column.name: values.get((row["trial"], column.name)) for column in block.values()}
+            for row in store.trials()
+        ]
+        return Table(rows=rows, columns=[*columns, *block.values()])
 
 
 def update_table(study: str | Path, trial: str | None = None) -> Table:

@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
 from enum import StrEnum
+from types import MappingProxyType
 
 from sweeper.selection.arm_comparison import ArmComparison
-from sweeper.selection.choice import Choice
+from sweeper.selection.choice import Choice, ChoiceKind
 from sweeper.selection.evidence import BASELINE, QuestionKind, StudyEvidence
+from sweeper.selection.sentences import on_this_split
 from sweeper.selection.verdicts import BETTER_KINDS, WORSE_KINDS, VerdictKind
-from sweeper.selection.wording import amount, listing, plain
+from sweeper.selection.wording import amount, away, interval_text, listing, plain, seeds_text
 
 
 class AnswerWord(StrEnum):
@@ -49,19 +51,34 @@ class _Support:
 def answer_question(study: StudyEvidence, arms: Sequence[ArmComparison], choice: Choice) -> Answer:
     """Returns the answer; while trials are still missing nothing is shown yet."""
     if study.question is QuestionKind.WHICH:
-        return _which(choice)
-    if study.is_pending:
+        found = _which(study, arms, choice)
+    elif study.is_pending:
         return Answer(word=AnswerWord.NOT_SHOWN, sentence=f"Not shown. {choice.sentence}")
-    lower, higher = _sides(study, arms)
-    asked, other = (
-        (lower, higher) if study.question is QuestionKind.RATE_TOO_HIGH else (higher, lower)
-    )
-    return _too_far(study, asked, other, choice)
+    else:
+        lower, higher = _sides(study, arms)
+        asked, other = (
+            (lower, higher) if study.question is QuestionKind.RATE_TOO_HIGH else (higher, lower)
+        )
+        found = _too_far(study, asked, other, choice)
+    return replace(found, sentence=found.sentence + _partial(study))
 
 
-def _which(choice: Choice) -> Answer:
+def _partial(study: StudyEvidence) -> str:
+    """Says so when a study was closed over trials that are missing."""
+    cells = study.all_cells()
+    missing = sum(cell.is_missing for cell in cells)
+    if study.is_pending or not missing:
+        return ""
+    verb = "is" if missing == 1 else "are"
+    return f" Partial: {missing} of {len(cells)} trials {verb} missing."
+
+
+def _which(study: StudyEvidence, arms: Sequence[ArmComparison], choice: Choice) -> Answer:
+    """The choice answers; where it does not say by how much arms differ, that is added."""
     word = AnswerWord.NONE if choice.arm is None else AnswerWord.ARM
-    return Answer(word=word, arm=choice.arm, sentence=choice.sentence)
+    is_enough = study.is_pending or choice.kind is ChoiceKind.BETTER
+    found = "" if is_enough else f" Found: {_findings(study, arms)}."
+    return Answer(word=word, arm=choice.arm, sentence=choice.sentence + found)
 
 
 def _sides(
@@ -88,7 +105,9 @@ def _too_far(
     yes = _better(asked)
     no = _better(other) + _nearest_no_better(asked, study)
     if bool(yes) == bool(no):
-        return Answer(word=AnswerWord.NOT_SHOWN, sentence=_not_shown([*asked, *other], yes, no))
+        return Answer(
+            word=AnswerWord.NOT_SHOWN, sentence=_not_shown(study, [*asked, *other], yes, no)
+        )
     support = yes or no
     provisional = all(each.arm.verdict.is_provisional for each in support)
     word = AnswerWord.YES if yes else AnswerWord.NO
@@ -117,20 +136,80 @@ def _nearest_no_better(arms: Sequence[ArmComparison], study: StudyEvidence) -> l
         for arm in nearest
         if arm.verdict.kind in WORSE_KINDS
     ]
-    delta = plain(study.smallest_difference)
     equivalent = [
-        _Support(arm=arm, clause=f"{_named(arm)} is equivalent within {delta} nats")
+        _Support(arm=arm, clause=_equivalent(arm, study))
         for arm in nearest
         if arm.verdict.kind is VerdictKind.EQUIVALENT_WITHIN_DELTA
     ]
     return worse + equivalent
 
 
+def _equivalent(arm: ArmComparison, study: StudyEvidence) -> str:
+    found = arm.difference
+    assert found is not None
+    assert found.mean is not None
+    assert found.interval_90 is not None
+    error = found.standard_error
+    return (
+        f"{_named(arm)} differs from {BASELINE} by less than {plain(study.smallest_difference)} "
+        f"nats per target token ({arm.arm} - {BASELINE} = {amount(found.mean, error)}, 90 % "
+        f"interval {interval_text(found.interval_90, error)})"
+    )
+
+
 def _clause(arm: ArmComparison, word: str) -> str:
-    assert arm.difference is not None
-    assert arm.difference.mean is not None
-    size = amount(abs(arm.difference.mean), arm.difference.standard_error)
-    return f"{_named(arm)} is {word} than {BASELINE} by {size} nats per target token"
+    found = arm.difference
+    assert found is not None
+    assert found.mean is not None
+    assert found.interval_95 is not None
+    size = amount(abs(found.mean), found.standard_error)
+    interval = interval_text(away(found.interval_95, found.mean), found.standard_error)
+    return (
+        f"{_named(arm)} is {word} than {BASELINE}{on_this_split(arm.examples)} by {size} nats per "
+        f"target token (95 % interval {interval})"
+    )
+
+
+_FOUND: Mapping[VerdictKind, str] = MappingProxyType(
+    {
+        VerdictKind.NOT_COMPARABLE: "not comparable",
+        VerdictKind.TOO_FEW_SEEDS: "too few seeds for a claim",
+        VerdictKind.ZERO_SPREAD: "the seeds do not vary",
+        VerdictKind.BELOW_NOISE_FLOOR: "below the noise floor",
+        VerdictKind.BETTER: "better",
+        VerdictKind.BETTER_PROVISIONAL: "better, provisionally",
+        VerdictKind.WORSE: "worse",
+        VerdictKind.WORSE_PROVISIONAL: "worse, provisionally",
+        VerdictKind.RELIABLE_BUT_BELOW_DELTA: "reliable, but less than matters",
+        VerdictKind.EQUIVALENT_WITHIN_DELTA: "no difference that matters",
+        VerdictKind.NO_RELIABLE_DIFFERENCE: "no reliable difference",
+    }
+)
+"""What an arm came to, in a few words; arms that lack trials have their counts instead."""
+
+
+def _findings(study: StudyEvidence, arms: Sequence[ArmComparison]) -> str:
+    stopped = sum(cell.is_stopped for cell in study.cells_of(BASELINE))
+    if stopped:
+        return f"{BASELINE} itself was stopped in {stopped} of {seeds_text(len(study.seeds))}"
+    return "; ".join(_finding(arm) for arm in arms)
+
+
+def _finding(arm: ArmComparison) -> str:
+    """The arm, its difference and interval, and what they came to."""
+    summary, kind = arm.summary, arm.verdict.kind
+    if kind is VerdictKind.UNSTABLE:
+        return f"{_named(arm)} was stopped in {summary.n_stopped} of {summary.n_planned} seeds"
+    if kind is VerdictKind.INCOMPLETE:
+        return f"{_named(arm)} is incomplete"
+    found = arm.difference
+    if found is None or found.mean is None:
+        return f"{_named(arm)}: {_FOUND[kind]}"
+    error = found.standard_error
+    text = f"{_named(arm)} - {BASELINE} = {amount(found.mean, error)} nats per target token"
+    if found.interval_95 is not None and not found.has_zero_spread:
+        text += f", 95 % interval {interval_text(found.interval_95, error)}"
+    return f"{text} ({_FOUND[kind]})"
 
 
 def _named(arm: ArmComparison) -> str:
@@ -152,10 +231,12 @@ def _kept(support: Sequence[_Support], choice: Choice) -> str:
 
 
 def _not_shown(
-    arms: Sequence[ArmComparison], yes: Sequence[_Support], no: Sequence[_Support]
+    study: StudyEvidence,
+    arms: Sequence[ArmComparison],
+    yes: Sequence[_Support],
+    no: Sequence[_Support],
 ) -> str:
     if yes and no:
         clauses = listing([each.clause for each in (*yes, *no)])
         return f"Not shown: the verdicts point both ways: {clauses}."
-    labels = listing([f"{arm.arm}: {arm.verdict.label}" for arm in arms])
-    return f"Not shown: no verdict settles it ({labels})."
+    return f"Not shown: {_findings(study, arms) or 'no arm lies on either side'}."

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from sweeper.selection.case import Case
 from sweeper.selection.differences import Difference, adjust_family, compare_with_baseline
-from sweeper.selection.evidence import StudyEvidence
+from sweeper.selection.evidence import BASELINE, StudyEvidence, StudyKind
+from sweeper.selection.examples import ExampleDifference, compare_examples
 from sweeper.selection.gates import (
     GateBreak,
     applied_note,
@@ -15,8 +17,12 @@ from sweeper.selection.gates import (
     pairings,
 )
 from sweeper.selection.noise_floor import floor_nats
+from sweeper.selection.resolution import resolution_of
 from sweeper.selection.retention import Retention, guard_retention
+from sweeper.selection.slope import Slope, final_slope
 from sweeper.selection.summaries import ArmSummary, remarks, summarise
+from sweeper.selection.throughput import throughput
+from sweeper.selection.time_to_target import TimeToTarget, find_target, time_to_target
 from sweeper.selection.verdicts import Verdict, judge
 
 
@@ -27,6 +33,10 @@ class ArmComparison:
     Attributes:
         difference: None when a gate was broken: no difference is reported then.
         notes: Sentences that weaken or explain the numbers, and change no verdict.
+        resolution: What difference the study could have seen, in words.
+        examples: Record by record, secondary; None where that is not on record.
+        time_to_target: None without a target, and when a gate was broken.
+        slope: Of the loss at the end; None where evaluations are too far apart.
         not_eligible_because: Why the arm cannot be chosen, whatever its losses; empty if it can.
     """
 
@@ -37,6 +47,10 @@ class ArmComparison:
     retention: Retention
     verdict: Verdict
     notes: tuple[str, ...]
+    resolution: str
+    examples: ExampleDifference | None
+    time_to_target: TimeToTarget | None
+    slope: Slope | None
     not_eligible_because: tuple[str, ...]
 
     @property
@@ -61,6 +75,7 @@ def compare_arms(study: StudyEvidence) -> tuple[ArmComparison, ...]:
                 arm=name,
                 breaks=broken,
                 difference=adjusted.get(name),
+                examples=_examples(study, name, adjusted.get(name)),
                 noise_floor=floor,
             )
         )
@@ -68,18 +83,36 @@ def compare_arms(study: StudyEvidence) -> tuple[ArmComparison, ...]:
     )
 
 
+def _examples(
+    study: StudyEvidence, arm: str, difference: Difference | None
+) -> ExampleDifference | None:
+    return None if difference is None else compare_examples(study, arm, difference)
+
+
 def _compare(case: Case) -> ArmComparison:
-    summary = summarise(case.study, case.arm)
-    retention = guard_retention(case.study, case.arm)
+    study, arm = case.study, case.arm
+    summary = summarise(study, arm)
+    retention = guard_retention(study, arm)
     return ArmComparison(
-        arm=case.arm,
+        arm=arm,
         summary=summary,
         breaks=case.breaks,
         difference=case.difference,
         retention=retention,
         verdict=judge(case),
         notes=_notes(case, summary),
+        resolution=resolution_of(study, arm, case.difference),
+        examples=case.examples,
+        time_to_target=None if case.breaks else arm_time_to_target(study, arm),
+        slope=final_slope(study, arm),
         not_eligible_because=_obstacles(summary, case.breaks, retention),
+    )
+
+
+def arm_time_to_target(study: StudyEvidence, arm: str) -> TimeToTarget | None:
+    """Returns when the arm's trials reached the study's target; None without one."""
+    return time_to_target(
+        study, arm, find_target(study), with_seconds=not throughput(study).is_noisy
     )
 
 
@@ -95,6 +128,38 @@ def _obstacles(
     return tuple(reason for applies, reason in found if applies)
 
 
+def _round(case: Case, summary: ArmSummary) -> tuple[str, ...]:
+    if summary.round == 0:
+        return ()
+    text = (
+        f"{case.arm} is an extension, added in round {summary.round} because the best rate was at "
+        f"the edge; the test counts {len(case.study.rivals)} arms."
+    )
+    return (text,)
+
+
+def _updates_differ(case: Case) -> tuple[str, ...]:
+    """Says that arms of other batch sizes make other numbers of updates."""
+    study = case.study
+    pairs = zip(study.cells_of(case.arm), study.cells_of(BASELINE), strict=True)
+    both = [pair for pair in pairs if all(cell.is_completed for cell in pair)]
+    if study.kind is not StudyKind.BATCH_SIZE or not both:
+        return ()
+    mine, theirs = (
+        _range([cell.windows - cell.skipped for cell in cells]) for cells in zip(*both, strict=True)
+    )
+    text = (
+        f"The number of updates differs: {case.arm} made {mine} where baseline made {theirs}, from "
+        "the same target tokens."
+    )
+    return (text,)
+
+
+def _range(counts: Sequence[int]) -> str:
+    lowest, highest = min(counts), max(counts)
+    return str(lowest) if lowest == highest else f"{lowest} to {highest}"
+
+
 def _notes(case: Case, summary: ArmSummary) -> tuple[str, ...]:
     arm, difference = case.arm, case.difference
     notes = [
@@ -102,7 +167,7 @@ def _notes(case: Case, summary: ArmSummary) -> tuple[str, ...]:
         for pairing in pairings(case.study, arm)
         if (note := applied_note(pairing)) is not None
     ]
-    notes += remarks(summary)
+    notes += [*remarks(summary), *_round(case, summary), *_updates_differ(case)]
     if difference is not None and difference.correlation is not None and difference.correlation < 0:
         notes.append(f"Pairing by seed did not help {arm}: r = {difference.correlation:.2f}.")
     mean = None if difference is None else difference.mean

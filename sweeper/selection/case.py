@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 from sweeper.selection.differences import ALPHA, Difference
 from sweeper.selection.evidence import BASELINE, CellEvidence, StudyEvidence
+from sweeper.selection.examples import ExampleDifference
 from sweeper.selection.gates import GateBreak
 from sweeper.selection.statistics import Interval
 
@@ -19,6 +20,7 @@ class Case:
 
     Attributes:
         difference: None when a gate was broken.
+        examples: None where the losses of single records are not on record.
         noise_floor: Nats per target token; 0 where none was measured.
     """
 
@@ -26,6 +28,7 @@ class Case:
     arm: str
     breaks: tuple[GateBreak, ...]
     difference: Difference | None
+    examples: ExampleDifference | None = None
     noise_floor: float = 0.0
 
     @property
@@ -58,6 +61,7 @@ class Measured:
     interval_90: Interval
     p_holm: float
     noise_floor: float
+    examples: ExampleDifference | None
 
     @property
     def is_reliable(self) -> bool:
@@ -99,4 +103,5 @@ def measured(case: Case) -> Measured:
         interval_90=difference.interval_90,
         p_holm=difference.p_holm,
         noise_floor=case.noise_floor,
+        examples=case.examples,
     )

@@ -9,11 +9,12 @@ from enum import StrEnum
 from sweeper.records import OutcomeKind
 from sweeper.selection.arm_comparison import ArmComparison
 from sweeper.selection.boundary import Boundary, BoundaryKind
-from sweeper.selection.evidence import BASELINE, StudyEvidence
+from sweeper.selection.evidence import BASELINE, StudyEvidence, StudyKind
 from sweeper.selection.retention import RetentionVerdict
+from sweeper.selection.sentences import on_this_split
 from sweeper.selection.summaries import ArmSummary
 from sweeper.selection.verdicts import BETTER_KINDS, VerdictKind
-from sweeper.selection.wording import amount, listing
+from sweeper.selection.wording import amount, away, interval_text, listing
 
 
 class ChoiceKind(StrEnum):
@@ -51,7 +52,7 @@ def choose(
     better = [arm for arm in arms if arm.is_eligible and arm.verdict.kind is VerdictKind.BETTER]
     if not better:
         return _keep_baseline(arms)
-    return _choose_better(min(better, key=_mean_difference), boundary)
+    return _choose_better(study, min(better, key=_mean_difference), boundary)
 
 
 def _unended(study: StudyEvidence) -> int:
@@ -61,12 +62,12 @@ def _unended(study: StudyEvidence) -> int:
 
 
 def _nothing(study: StudyEvidence) -> Choice:
-    count = f"{_unended(study)} of {len(study.all_cells())} trials"
+    verb = "was" if _unended(study) == 1 else "were"
+    count = f"{_unended(study)} of {len(study.all_cells())} trials {verb}"
     return Choice(
         kind=ChoiceKind.NOTHING,
         arm=None,
-        sentence=f"Nothing is chosen: {BASELINE} was stopped, and {count} were not brought to an "
-        "end.",
+        sentence=f"Nothing is chosen: {BASELINE} was stopped, and {count} not brought to an end.",
     )
 
 
@@ -87,21 +88,34 @@ def _awaited(study: StudyEvidence) -> str:
     return f"{missing} of {len(cells)} trials {verb} neither completed nor been stopped"
 
 
-def _choose_better(winner: ArmComparison, boundary: Boundary | None) -> Choice:
-    assert winner.difference is not None
-    lower = amount(-_mean_difference(winner), winner.difference.standard_error)
+def _choose_better(
+    study: StudyEvidence, winner: ArmComparison, boundary: Boundary | None
+) -> Choice:
+    found = winner.difference
+    assert found is not None
+    assert found.interval_95 is not None
+    lower = amount(-_mean_difference(winner), found.standard_error)
+    interval = interval_text(away(found.interval_95, -1), found.standard_error)
     sentence = (
-        f"{winner.arm} is chosen: better than {BASELINE} by {lower} nats per target token, "
-        f"comparable, stable, {_retention_words(winner)}. Its validation loss was selected on "
-        "this split and is therefore somewhat optimistic."
+        f"{winner.arm} is chosen: better than {BASELINE}{on_this_split(winner.examples)} by "
+        f"{lower} nats per target token (95 % interval {interval}), comparable, stable, "
+        f"{_retention_words(winner)}. Its validation loss was selected on this split and is "
+        f"therefore somewhat optimistic.{_at_the_edge(study, winner.arm, boundary)}"
     )
-    at_edge = boundary is not None and boundary.kind in {
-        BoundaryKind.EDGE,
-        BoundaryKind.EDGE_OF_STABILITY,
-    }
-    if boundary is not None and at_edge and boundary.best == winner.arm:
-        sentence += f" {boundary.sentence}"
     return Choice(kind=ChoiceKind.BETTER, arm=winner.arm, sentence=sentence)
+
+
+def _at_the_edge(study: StudyEvidence, arm: str, boundary: Boundary | None) -> str:
+    """No arm at the edge of the rates is chosen without saying so."""
+    edges = {BoundaryKind.EDGE, BoundaryKind.EDGE_OF_STABILITY}
+    if boundary is not None:
+        at_edge = boundary.best == arm and boundary.kind in edges
+        return f" {boundary.sentence}" if at_edge else ""
+    values = {each.name: each.number for each in study.arms}
+    known = [value for value in values.values() if value is not None]
+    if study.kind is StudyKind.RATE and values[arm] in (min(known), max(known)):
+        return f" {arm} is at the edge of the rates compared: the range is not bracketed."
+    return ""
 
 
 def _retention_words(arm: ArmComparison) -> str:

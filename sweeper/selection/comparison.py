@@ -9,14 +9,18 @@ from dataclasses import dataclass
 from enum import StrEnum
 
 from sweeper.selection.answer import Answer, answer_question
-from sweeper.selection.arm_comparison import ArmComparison, compare_arms
+from sweeper.selection.arm_comparison import ArmComparison, arm_time_to_target, compare_arms
 from sweeper.selection.boundary import Boundary, judge_boundary
 from sweeper.selection.choice import Choice, choose
+from sweeper.selection.effective_decay import EffectiveDecay, effective_decay
 from sweeper.selection.evidence import BASELINE, QuestionKind, StudyEvidence, StudyKind
 from sweeper.selection.gates import baseline_breaks
 from sweeper.selection.noise_floor import NoiseFloor, noise_floor
+from sweeper.selection.slope import Slope, final_slope
 from sweeper.selection.statistics import finite, lr_sensitivity, mean
 from sweeper.selection.summaries import ArmSummary, remarks, start_of, summarise
+from sweeper.selection.throughput import Throughput, throughput
+from sweeper.selection.time_to_target import Target, TimeToTarget, caveat, find_target
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -25,9 +29,15 @@ class Comparison:
 
     Attributes:
         is_at_best: Whether losses are those of the checkpoint with the lowest validation loss.
-        is_partial: Whether trials are still missing, so that nothing is final.
+        is_closed: Whether no trial will go on.
+        is_pending: Whether trials may still go on, so that nothing is final.
+        is_partial: Whether trials are missing, for now or for good.
         baseline_notes: Sentences on the baseline that change no verdict.
         arms: Every arm but the baseline, in declared order.
+        target: The loss whose time is taken; the arms have their times.
+        target_caveat: What such a time does not mean; None where the rate does not decay.
+        throughput: What a target token took, and whether seconds may be compared.
+        effective_decay: Rate x weight decay; None for other factors, and without decay.
         noise_floor: What running the baseline once more showed; None where the study asks for none.
         boundary: Where the best rate lies; None for other factors, while trials are missing, with
             too few seeds for a claim, and where an arm is not comparable.
@@ -43,12 +53,20 @@ class Comparison:
     smallest_difference: float
     retention_margin: float
     is_at_best: bool
+    is_closed: bool
+    is_pending: bool
     is_partial: bool
     baseline: ArmSummary
     baseline_notes: tuple[str, ...]
+    baseline_time_to_target: TimeToTarget | None
+    baseline_slope: Slope | None
     arms: tuple[ArmComparison, ...]
     answer: Answer
     choice: Choice
+    target: Target
+    target_caveat: str | None
+    throughput: Throughput
+    effective_decay: EffectiveDecay | None
     noise_floor: NoiseFloor | None
     boundary: Boundary | None
     lr_sensitivity: float | None
@@ -75,12 +93,20 @@ def compare(study: StudyEvidence) -> Comparison:
         smallest_difference=study.smallest_difference,
         retention_margin=study.retention_margin,
         is_at_best=study.is_at_best,
-        is_partial=study.is_pending,
+        is_closed=study.closed,
+        is_pending=study.is_pending,
+        is_partial=study.is_incomplete or study.is_pending,
         baseline=baseline,
         baseline_notes=remarks(baseline),
+        baseline_time_to_target=arm_time_to_target(study, BASELINE),
+        baseline_slope=final_slope(study, BASELINE),
         arms=arms,
         answer=answer_question(study, arms, choice),
         choice=choice,
+        target=find_target(study),
+        target_caveat=caveat(study),
+        throughput=throughput(study),
+        effective_decay=effective_decay(study),
         noise_floor=noise_floor(study),
         boundary=boundary,
         lr_sensitivity=_sensitivity(study, [baseline, *(arm.summary for arm in arms)]),

@@ -6,8 +6,11 @@ import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
+from types import MappingProxyType
 
 from sweeper.records import OUTCOME_OF, OutcomeKind, Reason
+from sweeper.selection.example_losses import ExampleLosses
+from sweeper.selection.trajectory import EvaluationPoint
 
 BASELINE = "baseline"
 """The name of the arm that every other arm is compared with."""
@@ -22,6 +25,20 @@ class StudyKind(StrEnum):
     RATE = "rate"
     BATCH_SIZE = "batch_size"
     PRECISION = "precision"
+
+
+_KIND_OF: Mapping[str, StudyKind] = MappingProxyType(
+    {
+        "training.learning_rate": StudyKind.RATE,
+        "training.records_per_update": StudyKind.BATCH_SIZE,
+        "training.precision": StudyKind.PRECISION,
+    }
+)
+
+
+def kind_of(factor: str) -> StudyKind:
+    """Returns the kind of study that compares this key."""
+    return _KIND_OF[factor]
 
 
 class QuestionKind(StrEnum):
@@ -46,10 +63,12 @@ class Arm:
 
     Attributes:
         value: The factor's value; a number where it has an order (a rate, a batch size).
+        round: 0 for an arm of the study file; an extension has the number of its round.
     """
 
     name: str
     value: float | str
+    round: int = 0
 
     @property
     def number(self) -> float | None:
@@ -94,6 +113,7 @@ class CellEvidence:
         window_losses: Training loss of each window tried, in order; None where it had none.
         weights_digest: Digest of the final adapter or model.
         configuration: The resolved configuration, by dotted key, as text.
+        evaluations: In order, the one before the first update first.
     """
 
     arm: str
@@ -120,6 +140,7 @@ class CellEvidence:
     window_losses: tuple[float | None, ...] = ()
     weights_digest: str | None = None
     configuration: Mapping[str, str] = field(default_factory=dict)
+    evaluations: tuple[EvaluationPoint, ...] = ()
 
     def __post_init__(self) -> None:
         assert len(self.records_read) == len(self.record_digests)
@@ -178,6 +199,13 @@ class StudyEvidence:
         precision_tolerance: Share of the initial loss, for studies of precision.
         has_retention: Whether the study measures a retention split.
         closed: Whether no cell will go on; a missing pair then counts as p = 1.
+        extensions: Further arms that may follow when the best rate is at the edge.
+        target_loss: The loss whose time is taken; None: the baseline's worst final loss.
+        weight_decay: Of the optimizer, which takes rate x decay off each weight.
+        rate_decays: Whether the schedule falls over the whole budget.
+        starts_alike: Whether every seed starts from the same function: an adapter that begins
+            at zero.
+        examples: None where the losses of single records are not on record.
     """
 
     question: QuestionKind
@@ -197,6 +225,12 @@ class StudyEvidence:
     precision_tolerance: float
     has_retention: bool
     closed: bool
+    extensions: int = 0
+    target_loss: float | None = None
+    weight_decay: float = 0.0
+    rate_decays: bool = False
+    starts_alike: bool = False
+    examples: ExampleLosses | None = None
 
     def __post_init__(self) -> None:
         names = [arm.name for arm in self.arms]
@@ -232,7 +266,11 @@ class StudyEvidence:
         return tuple(arm for arm in self.arms if arm.name != BASELINE)
 
     @property
+    def is_incomplete(self) -> bool:
+        """Whether some cell says nothing about its arm, for now or for good."""
+        return any(cell.is_missing for cell in self.all_cells())
+
+    @property
     def is_pending(self) -> bool:
         """Whether some cell may still go on, so that nothing is final."""
-        missing = any(cell.is_missing for cell in self.all_cells())
-        return not self.closed and (missing or self.repeat_is_open)
+        return not self.closed and (self.is_incomplete or self.repeat_is_open)

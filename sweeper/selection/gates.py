@@ -330,6 +330,19 @@ _ALWAYS: tuple[tuple[Gate, GateCheck], ...] = (
 _RATE_ONLY: tuple[tuple[Gate, GateCheck], ...] = ((Gate.FIRST_WINDOW_LOSS, first_window_loss),)
 
 
+def _same_start(pairing: Pairing) -> str | None:
+    alike = pairing.study.starts_alike
+    if not alike or pairing.cell.environment != pairing.baseline.environment:
+        return None
+    return initial_loss(pairing)
+
+
+_ACROSS_SEEDS: tuple[tuple[Gate, GateCheck], ...] = (
+    (Gate.EVALUATION_SET, evaluation_set),
+    (Gate.INITIAL_LOSS, _same_start),
+)
+
+
 def checks(kind: StudyKind) -> tuple[tuple[Gate, GateCheck], ...]:
     """Returns the gates of a kind of study: another batch or precision moves the first window."""
     return _ALWAYS + _RATE_ONLY if kind is StudyKind.RATE else _ALWAYS
@@ -346,23 +359,25 @@ def gate_breaks(study: StudyEvidence, arm: str) -> tuple[GateBreak, ...]:
 
 
 def baseline_breaks(study: StudyEvidence) -> tuple[GateBreak, ...]:
-    """Returns where the baseline's own evaluation sets change from seed to seed.
+    """Returns what changes in the baseline from seed to seed and must not.
 
-    They do not depend on the seed; if they did, the differences of two seeds would not measure
-    the same thing, in any arm.
+    Evaluation sets do not depend on the seed; if they did, the differences of two seeds would not
+    measure the same thing, in any arm. Nor does the loss before the first update where an adapter
+    begins at zero, in equal environments.
     """
     started = [cell for cell in study.cells_of(BASELINE) if cell.evaluation_sets]
     pairs = [Pairing(study=study, cell=cell, baseline=started[0]) for cell in started[1:]]
     return tuple(
         GateBreak(
-            gate=Gate.EVALUATION_SET,
+            gate=gate,
             arm=BASELINE,
             seed=pair.cell.seed,
             sentence=f"baseline changes between seeds {started[0].seed} and {pair.cell.seed}: "
             + sentence,
         )
         for pair in pairs
-        if (sentence := evaluation_set(pair)) is not None
+        for gate, check in _ACROSS_SEEDS
+        if (sentence := check(pair)) is not None
     )
 
 

@@ -12,9 +12,11 @@ from sweeper.records import Reason
 from sweeper.selection.case import Case, Measured
 from sweeper.selection.differences import Difference
 from sweeper.selection.evidence import BASELINE, CellEvidence
-from sweeper.selection.statistics import Interval, clopper_pearson
+from sweeper.selection.examples import ExampleDifference
+from sweeper.selection.statistics import clopper_pearson
 from sweeper.selection.wording import (
     amount,
+    away,
     ended,
     ended_with_blame,
     interval_text,
@@ -115,15 +117,17 @@ def better_or_worse(measured: Measured) -> str:
     """Says by how much the arm is better or worse, and what stands behind it."""
     word = "better" if measured.mean < 0 else "worse"
     return (
-        f"{measured.arm} is {word} than {BASELINE}: {_direction(measured)} by {_size(measured)} "
-        f"nats per target token ({_evidence(measured)}).{_reservations(measured)}"
+        f"{measured.arm} is {word} than {BASELINE}{on_this_split(measured.examples)}: "
+        f"{_direction(measured)} by {_size(measured)} nats per target token "
+        f"({_evidence(measured)}).{_reservations(measured)}"
     )
 
 
 def below_delta(measured: Measured) -> str:
     """Says that a difference is real, and smaller than what matters."""
     return (
-        f"{measured.arm} is reliably {_direction(measured)} than {BASELINE}, by "
+        f"{measured.arm} is reliably {_direction(measured)} than {BASELINE}"
+        f"{on_this_split(measured.examples)}, by "
         f"{_size(measured)} nats per target token ({_evidence(measured)}), which is less than the "
         f"{plain(measured.study.smallest_difference)} declared to matter: {BASELINE} is kept."
         f"{_reservations(measured)}"
@@ -163,19 +167,29 @@ def _size(measured: Measured) -> str:
 
 def _evidence(measured: Measured) -> str:
     """The interval of the amount in the sentence's own direction, and what stands behind it."""
-    interval = measured.interval_95
-    if measured.mean < 0:
-        interval = Interval(-interval.high, -interval.low)
+    interval = away(measured.interval_95, measured.mean)
     n = measured.difference.n
     return (
         f"95 % interval {interval_text(interval, measured.error)}, paired over {seeds_text(n)}, "
-        f"Holm {p_text(measured.p_holm)}; lower in {measured.difference.lower_in} of "
-        f"{seeds_text(n)}"
+        f"Holm {p_text(measured.p_holm)}{_sign_flip(measured.difference)}; lower in "
+        f"{measured.difference.lower_in} of {seeds_text(n)}"
     )
 
 
+def _sign_flip(difference: Difference) -> str:
+    """The test that assumes no normal distribution, from the number of seeds on that it takes."""
+    if difference.n < FEWEST_PAIRS_FOR_A_SIGN_TEST or difference.sign_flip_p is None:
+        return ""
+    return f", sign-flip {p_text(difference.sign_flip_p)}"
+
+
+def on_this_split(examples: ExampleDifference | None) -> str:
+    """Limits a claim to the validation split, when other records may bring another answer."""
+    return " on this validation split" if examples and examples.only_on_this_split else ""
+
+
 def _reservations(measured: Measured) -> str:
-    text = _disagreement(measured)
+    text = _disagreement(measured) + _other_records(measured)
     if measured.is_provisional:
         text += (
             f" {seeds_text(measured.difference.n)} allow only a provisional statement: no sign "
@@ -194,6 +208,17 @@ def _disagreement(measured: Measured) -> str:
         f" The simultaneous {level:.4g} % interval of {measured.arm} - {BASELINE} "
         f"({interval_text(interval, measured.error)}) includes 0 although Holm's test passes: "
         "take it as barely shown."
+    )
+
+
+def _other_records(measured: Measured) -> str:
+    examples = measured.examples
+    if examples is None or examples.two_sources is None or not examples.only_on_this_split:
+        return ""
+    wider = interval_text(examples.two_sources.interval_95, examples.two_sources.error)
+    return (
+        f" Allowing for other seeds and other records, the 95 % interval of {measured.arm} - "
+        f"{BASELINE} is {wider}, which includes 0."
     )
 
 

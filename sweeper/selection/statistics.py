@@ -7,6 +7,7 @@ of seeds cannot change a digit.
 
 from __future__ import annotations
 
+import functools
 import math
 import sys
 from collections.abc import Iterable, Sequence
@@ -185,6 +186,7 @@ def unpaired_error(left: Sequence[float], right: Sequence[float]) -> float | Non
     return math.hypot(errors[0], errors[1])
 
 
+@functools.cache
 def detectable_in_sd(n: int, *, alpha: float, power: float = 0.8) -> float | None:
     """Returns the true mean, in standard deviations of a difference, seen with this power.
 

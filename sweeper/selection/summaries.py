@@ -5,12 +5,13 @@ from __future__ import annotations
 import math
 import statistics as order_statistics
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 from sweeper.records import Reason
 from sweeper.selection.evidence import BASELINE, CellEvidence, StudyEvidence
 from sweeper.selection.statistics import Interval, capped, clopper_pearson, finite, mean, sample_sd
+from sweeper.selection.trajectory import EvaluationPoint, final_loss, lowest_loss
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -18,6 +19,7 @@ class ArmSummary:
     """Counts and losses of one arm; losses are of completed trials only.
 
     Attributes:
+        round: 0 for an arm of the study file; an extension has the number of its round.
         n_planned: Cells of the arm.
         n_stopped: Trials that the arm itself ended, by a stop condition.
         n_missing: Cells that say nothing about the arm: not run, or ended by something else.
@@ -26,6 +28,8 @@ class ArmSummary:
         failure_interval: Clopper-Pearson, 95 %.
         losses_of: "completed only, 2 of 3" where losses leave trials out, else None.
         sd: With n - 1; None for a single trial, never 0.
+        mean_last: Of the last evaluation, whichever one the study file declares to count.
+        mean_best: Of each trial's lowest one; None, like the above, where one is not on record.
         capped_mean: Mean of min(loss, loss before training), a stopped trial counting as the
             latter. Descriptive only.
         capped_n: Trials in `capped_mean`: completed and stopped ones.
@@ -36,6 +40,7 @@ class ArmSummary:
 
     arm: str
     value: float | str
+    round: int
     n_planned: int
     n_completed: int
     n_stopped: int
@@ -49,6 +54,8 @@ class ArmSummary:
     maximum: float | None
     mean: float | None
     sd: float | None
+    mean_last: float | None
+    mean_best: float | None
     capped_mean: float | None
     capped_n: int
     worse_than_start: int
@@ -63,9 +70,11 @@ def summarise(study: StudyEvidence, arm: str) -> ArmSummary:
     n_stopped = sum(cell.is_stopped for cell in cells)
     n_settled = len(losses) + n_stopped
     values = capped_losses(study, arm)
+    declared = next(each for each in study.arms if each.name == arm)
     return ArmSummary(
         arm=arm,
-        value=next(each.value for each in study.arms if each.name == arm),
+        value=declared.value,
+        round=declared.round,
         n_planned=len(cells),
         n_completed=len(losses),
         n_stopped=n_stopped,
@@ -79,6 +88,8 @@ def summarise(study: StudyEvidence, arm: str) -> ArmSummary:
         maximum=max(losses, default=None),
         mean=mean(losses) if losses else None,
         sd=sample_sd(losses),
+        mean_last=_mean_of(final_loss, cells),
+        mean_best=_mean_of(lowest_loss, cells),
         capped_mean=mean(values) if values else None,
         capped_n=len(values),
         worse_than_start=sum(_is_worse_than_start(cell) for cell in cells),
@@ -115,6 +126,14 @@ def start_of(study: StudyEvidence, cell: CellEvidence) -> float | None:
     if cell.initial_loss is not None and math.isfinite(cell.initial_loss):
         return cell.initial_loss
     return study.cell(BASELINE, cell.seed).initial_loss
+
+
+def _mean_of(
+    which: Callable[[Sequence[EvaluationPoint]], float | None], cells: Sequence[CellEvidence]
+) -> float | None:
+    completed = [cell.evaluations for cell in cells if cell.is_completed]
+    losses = finite(which(points) for points in completed)
+    return mean(losses) if 0 < len(losses) == len(completed) else None
 
 
 def _reasons(cells: Sequence[CellEvidence]) -> dict[str, int]:

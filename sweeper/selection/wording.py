@@ -76,6 +76,11 @@ def seeds_text(count: int) -> str:
     return f"{count} seed" if count == 1 else f"{count} seeds"
 
 
+def seconds_text(seconds: float) -> str:
+    """Returns a number of seconds, whole from 100 on."""
+    return f"{seconds:.0f}" if seconds >= 100 else f"{seconds:.3g}"
+
+
 def plain(value: float) -> str:
     """Returns a number with at most 4 significant digits."""
     return f"{value:.4g}"
@@ -100,6 +105,11 @@ def interval_text(interval: Interval, standard_error: float | None) -> str:
     if standard_error and any(end != 0 == float(amount(end, standard_error)) for end in ends):
         standard_error /= 10
     return " to ".join(amount(end, standard_error) for end in ends)
+
+
+def away(interval: Interval, centre: float) -> Interval:
+    """Returns the interval of the amount by which a mean difference is above or below 0."""
+    return Interval(-interval.high, -interval.low) if centre < 0 else interval
 
 
 def p_text(p: float) -> str:

@@ -11,11 +11,12 @@ from collections.abc import Collection
 from dataclasses import dataclass
 from pathlib import Path
 
-from sqlalchemy import ColumnElement, Connection, and_, insert, select, update
+from sqlalchemy import ColumnElement, Connection, and_, func, insert, select, update
 
+from sweeper.store import chain
 from sweeper.store.engine import DatabaseTime
 from sweeper.store.status import CellStatus
-from sweeper.store.tables import ATTEMPT, CELL
+from sweeper.store.tables import ATTEMPT, CELL, STUDY
 from sweeper.study.folder import StudyFolder
 
 LEASE_SECONDS = 300.0
@@ -57,11 +58,14 @@ class Wanted:
         cell: This one and no other.
         reverse: The last in plan order.
         barred: None of these: they are left to others.
+        alone_after: None at all unless so many attempts have begun, whoever began them, and none of
+            them runs any more.
     """
 
     cell: str | None = None
     reverse: bool = False
     barred: Collection[str] = ()
+    alone_after: int | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -92,13 +96,43 @@ def claim(
     *,
     wanted: Wanted,
     lease_seconds: float,
+    token: str,
 ) -> Claim | None:
-    """Takes the free cell that is wanted; None if there is none."""
+    """Takes the free cell that is wanted; None if there is none.
+
+    Args:
+        token: Of this call. Another one with it, made because this one's answer was lost, gets the
+            cell that this one took.
+    """
+    if (taken := _taken_with(connection, token)) is not None:
+        found = _read_claim(connection, taken, owner, slot)
+        renew(connection, found, lease_seconds=lease_seconds)
+        return found
+    if wanted.alone_after is not None and not _is_quiet(connection, wanted.alone_after):
+        return None
     while (free := next_free(connection, wanted)) is not None:
         claimed = take(connection, free, owner, slot, lease_seconds=lease_seconds)
         if claimed is not None:
+            connection.execute(update(ATTEMPT).where(is_attempt(claimed)).values(token=token))
             return claimed
     return None
+
+
+def _taken_with(connection: Connection, token: str) -> str | None:
+    """Returns the cell that a call with the token took, while nobody has taken it over."""
+    query = (
+        select(CELL.c.cell)
+        .join(ATTEMPT, and_(ATTEMPT.c.cell == CELL.c.cell, ATTEMPT.c.attempt == CELL.c.owner))
+        .where(ATTEMPT.c.token == token)
+    )
+    return connection.execute(query).scalar_one_or_none()
+
+
+def _is_quiet(connection: Connection, begun: int) -> bool:
+    """Says whether so many attempts have begun and none runs; it stays so until we have claimed."""
+    connection.execute(select(STUDY.c.id).with_for_update())
+    counts = select(func.sum(CELL.c.attempts), func.count(CELL.c.owner))
+    return tuple(connection.execute(counts).one()) == (begun, 0)
 
 
 def next_free(connection: Connection, wanted: Wanted) -> str | None:
@@ -223,3 +257,4 @@ def _open_attempt(connection: Connection, claim: Claim, lease_seconds: float) ->
             last_sequence=0,
         )
     )
+    chain.tell_started(connection, cell=claim.cell, attempt=claim.attempt)

@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+import contextlib
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import TypeVar
 
 from sqlalchemy import Connection, Engine
 from sqlalchemy.exc import DBAPIError, SQLAlchemyError
 
-from sweeper.errors import Fault, StoreError
-from sweeper.store.engine import is_busy, open_engine
+from sweeper.errors import Fault, StoreError, StoreUnavailable
+from sweeper.store.engine import is_busy, may_pass, open_engine
+from sweeper.store.exclusion import turn
+from sweeper.store.receipt import Receipt, has_taken_effect, receipt_of
 
 T = TypeVar("T")
 
@@ -40,7 +43,7 @@ class Database:
         """
         writer = open_engine(url)
         try:
-            run(writer, prepare)
+            run_once(writer, prepare)
             return cls(reader=open_engine(url, read_only=True), writer=writer)
         except BaseException:
             writer.dispose()
@@ -64,23 +67,44 @@ class Database:
     def write(self, work: Callable[[Connection], T]) -> T:
         """Runs `work` in one transaction that nobody else's write can come between.
 
-        `work` may run more than once, but takes effect once or not at all.
+        `work` may run more than once, but takes effect once or not at all, also where a
+        connection ended before it was told which.
 
         Raises:
-            StoreError: Opened for reading only, still busy after the last try, or not writable.
+            StoreUnavailable: It cannot be reached, or is busy; nothing has taken effect, unless
+                the answer to the last try was lost.
+            StoreError: Opened for reading only, or not writable.
         """
         if self._writer is None:
             raise StoreError("the study database was opened for reading only")
         with self._turn:
-            return run(self._writer, work)
+            return run_once(self._writer, work)
 
     def read(self, work: Callable[[Connection], T]) -> T:
         """Runs `work` on one snapshot of the database, without keeping any writer waiting.
 
         Raises:
-            StoreError: The database cannot be read.
+            StoreUnavailable: The database cannot be reached.
+            StoreError: It cannot be read.
         """
         return run(self._reader, work)
+
+    @contextlib.contextmanager
+    def turn(self) -> Iterator[None]:
+        """See `exclusion.turn`.
+
+        Raises:
+            StoreUnavailable: It cannot be reached, or somebody else has the turn for too long.
+            StoreError: Opened for reading only, or not usable.
+        """
+        if self._writer is None:
+            raise StoreError("the study database was opened for reading only")
+        with contextlib.ExitStack() as held:
+            try:
+                held.enter_context(turn(self._writer))
+            except SQLAlchemyError as error:
+                raise _store_error(self._writer, error) from error
+            yield
 
     def close(self) -> None:
         """Closes every connection; the database is not to be used afterwards."""
@@ -90,15 +114,42 @@ class Database:
 
 
 def run(engine: Engine, work: Callable[[Connection], T]) -> T:
-    """Runs `work` in a transaction of the engine; tries again while the database is busy.
+    """Runs `work`, which writes nothing, in a transaction; again while the database is busy.
 
     Raises:
-        StoreError: It stayed busy, or something else is wrong with the database.
+        StoreUnavailable: It stayed busy, or cannot be reached.
+        StoreError: Something else is wrong with the database.
     """
+
+    def transaction() -> T:
+        with engine.begin() as connection:
+            return work(connection)
+
+    return _with_patience(engine, transaction)
+
+
+def run_once(engine: Engine, work: Callable[[Connection], T]) -> T:
+    """Runs `work` in a transaction that takes effect once or not at all; raises what `run` does."""
+    unanswered: tuple[Receipt, T] | None = None
+
+    def transaction() -> T:
+        nonlocal unanswered
+        if unanswered is not None and has_taken_effect(engine, unanswered[0]):
+            return unanswered[1]
+        unanswered = None
+        with engine.begin() as connection:
+            result = work(connection)
+            if (receipt := receipt_of(connection)) is not None:
+                unanswered = receipt, result
+        return result
+
+    return _with_patience(engine, transaction)
+
+
+def _with_patience(engine: Engine, transaction: Callable[[], T]) -> T:
     for pause_seconds in (*PAUSES_SECONDS, None):
         try:
-            with engine.begin() as connection:
-                return work(connection)
+            return transaction()
         except SQLAlchemyError as error:
             if pause_seconds is None or not is_busy(error):
                 raise _store_error(engine, error) from error
@@ -108,7 +159,8 @@ def run(engine: Engine, work: Callable[[Connection], T]) -> T:
 
 def _store_error(engine: Engine, error: SQLAlchemyError) -> StoreError:
     cause = error.orig if isinstance(error, DBAPIError) else error
-    return StoreError(
+    kind = StoreUnavailable if may_pass(error) else StoreError
+    return kind(
         Fault(
             what="the study database cannot be used",
             where=engine.url.render_as_string(),
@@ -121,7 +173,7 @@ def _store_error(engine: Engine, error: SQLAlchemyError) -> StoreError:
 def _way_on(trouble: str) -> str:
     if "not a database" in trouble or "malformed" in trouble:
         return (
-            "The file is damaged: restore it from a copy, or start under another name with --as. "
-            "What the trials wrote is in their folders"
+            "The file is damaged: `sweeper rebuild STUDY` makes it anew from what the trials "
+            "wrote in their folders, and keeps the old one"
         )
     return "What the trials wrote is safe in their folders: run the study again"

@@ -12,10 +12,11 @@ from dataclasses import dataclass
 from sqlalchemy import Connection, insert, select, update
 
 from sweeper.records import Outcome, Reason
+from sweeper.store import chain
 from sweeper.store.claims import Claim, holds, is_attempt
 from sweeper.store.engine import DatabaseTime
 from sweeper.store.interventions import reopened_after
-from sweeper.store.plain import storable, to_json
+from sweeper.store.plain import LONGEST_DETAIL, harmless, to_harmless_json
 from sweeper.store.status import CellStatus, Stint, status_after
 from sweeper.store.tables import ATTEMPT, CELL, LATE_RESULT
 
@@ -63,6 +64,7 @@ def end_attempt(
         .where(is_attempt(claim))
         .values(ended_at=DatabaseTime(), **_ending(outcome), **_facts(outcome, cost))
     )
+    chain.tell_ended(connection, cell=claim.cell, attempt=claim.attempt)
     return True
 
 
@@ -101,13 +103,13 @@ def _ending(outcome: Outcome) -> dict[str, object]:
     return {
         "outcome": outcome.kind.value,
         "reason": outcome.reason.value,
-        "detail": storable(outcome.detail),
+        "detail": harmless(outcome.detail, LONGEST_DETAIL),
     }
 
 
 def _facts(outcome: Outcome, cost: Cost) -> dict[str, object]:
     return {
-        "evidence": to_json(outcome.evidence),
+        "evidence": to_harmless_json(outcome.evidence),
         "exit_status": cost.exit_status,
         "wall_seconds": cost.wall_seconds,
         "peak_memory_bytes": cost.peak_memory_bytes,

@@ -12,8 +12,14 @@ from types import MappingProxyType
 from urllib.parse import quote
 
 from sqlalchemy import URL, Connection, Engine, Text, create_engine, event, literal, make_url, text
-from sqlalchemy.engine.interfaces import DBAPIConnection
-from sqlalchemy.exc import ArgumentError, DBAPIError, NoSuchModuleError, SQLAlchemyError
+from sqlalchemy.engine.interfaces import DBAPIConnection, ExceptionContext
+from sqlalchemy.exc import (
+    ArgumentError,
+    DBAPIError,
+    NoSuchModuleError,
+    OperationalError,
+    SQLAlchemyError,
+)
 from sqlalchemy.ext.compiler import compiles
 from sqlalchemy.pool import ConnectionPoolEntry
 from sqlalchemy.sql.compiler import SQLCompiler
@@ -27,15 +33,33 @@ BUSY_TIMEOUT_SECONDS = 30.0
 OWN_SCHEMA = "sweeper_"
 """What the name of every PostgreSQL schema with a study begins with."""
 
-DATABASE_ERRORS = (SQLAlchemyError,)
-"""What code that uses an engine of its own, as Optuna's does, may let through."""
+SQLITE = "sqlite"
 
-_PATIENCE = MappingProxyType({"connect_timeout": 10, "tcp_user_timeout": 30_000})
-"""Seconds to connect in, and milliseconds that sent bytes may stay unanswered."""
+_PATIENCE = MappingProxyType(
+    {
+        "connect_timeout": 10,
+        "tcp_user_timeout": 30_000,
+        "keepalives_idle": 30,
+        "keepalives_interval": 10,
+        "keepalives_count": 3,
+    }
+)
+"""Seconds to connect in, milliseconds that sent bytes may stay unanswered, and when to ask whether
+a silent server is still there.
+"""
 
-_SQLITE = "sqlite"
-_KNOWN = (_SQLITE, "postgresql")
-_BUSY_SQLSTATES = frozenset({"40001", "40P01", "55P03"})
+_SESSION = "-c lock_timeout=30s -c idle_in_transaction_session_timeout=60s"
+"""What a session that lost its client may hold is not held for ever; transactions here are short.
+
+Waiting for a lock is given up, as busy, after as long as SQLite waits.
+"""
+
+_KNOWN = (SQLITE, "postgresql")
+_BUSY_SQLSTATES = frozenset({"40001", "40P01", "55P03", "53300", "57P01", "57P02", "57P03"})
+"""Conflicts of transactions, locks, too many sessions, a server that stops or starts."""
+
+_PASSING_TROUBLE = ("SQLITE_FULL", "SQLITE_CANTOPEN", "SQLITE_IOERR")
+"""An SQLite file that cannot be used at the moment: no room, a disk or file system that is away."""
 _CREATION_LOCK = 7_305_917_460
 
 
@@ -49,7 +73,7 @@ def open_engine(url: str, *, read_only: bool = False) -> Engine:
             does not exist.
     """
     place = _parse(url)
-    if place.get_backend_name() == _SQLITE:
+    if place.get_backend_name() == SQLITE:
         _check_file(place, must_exist=read_only)
         if read_only and _is_archived(place):
             place = _as_archive(place)
@@ -72,9 +96,13 @@ def engine_options(url: str) -> dict[str, object]:
     A server that is gone is noticed: before a connection is used again, and by a network that
     stays silent.
     """
-    if url.startswith(_SQLITE):
+    if url.startswith(SQLITE):
         return {"connect_args": {"timeout": BUSY_TIMEOUT_SECONDS}}
-    return {"pool_pre_ping": True, "connect_args": dict(_PATIENCE)}
+    given = make_url(url).query.get("options", "")
+    return {
+        "pool_pre_ping": True,
+        "connect_args": _PATIENCE | {"options": f"{_SESSION} {given}".strip()},
+    }
 
 
 def harden(engine: Engine) -> None:
@@ -83,7 +111,7 @@ def harden(engine: Engine) -> None:
     Connections get write-ahead logging, full synchronisation, foreign keys and a busy timeout;
     those already open are closed. Safe to call again, and does nothing on other databases.
     """
-    if engine.dialect.name != _SQLITE or event.contains(engine, "begin", _begin_immediate):
+    if engine.dialect.name != SQLITE or event.contains(engine, "begin", _begin_immediate):
         return
     event.listen(engine, "connect", _prepare_writer)
     event.listen(engine, "begin", _begin_immediate)
@@ -92,20 +120,20 @@ def harden(engine: Engine) -> None:
 
 def hold_creation_lock(connection: Connection) -> None:
     """Lets one transaction at a time create the schema; held until the transaction ends."""
-    if connection.dialect.name != _SQLITE:  # a hardened SQLite transaction holds it already
+    if connection.dialect.name != SQLITE:  # a hardened SQLite transaction holds it already
         connection.execute(text("SELECT pg_advisory_xact_lock(:key)"), {"key": _CREATION_LOCK})
 
 
 def make_place(connection: Connection) -> None:
     """Makes the PostgreSQL schema that the URL's search path names, if it is not there yet."""
-    if connection.dialect.name != _SQLITE and _current_schema(connection) is None:
+    if connection.dialect.name != SQLITE and _current_schema(connection) is None:
         # A session may not have noticed yet that another one has made it.
         connection.exec_driver_sql(f"CREATE SCHEMA IF NOT EXISTS {_search_path(connection)}")
 
 
 def drop_place(connection: Connection) -> None:
     """Drops the PostgreSQL schema with all that is in it; an SQLite file is the caller's."""
-    if connection.dialect.name == _SQLITE or (schema := _current_schema(connection)) is None:
+    if connection.dialect.name == SQLITE or (schema := _current_schema(connection)) is None:
         return
     assert schema.startswith(OWN_SCHEMA)  # never a schema that somebody else may use
     connection.exec_driver_sql(f"DROP SCHEMA {_search_path(connection)} CASCADE")
@@ -124,12 +152,45 @@ def _search_path(connection: Connection) -> str:
 
 
 def is_busy(error: SQLAlchemyError) -> bool:
-    """Whether the same transaction may succeed when it is tried again."""
+    """Whether the same transaction may succeed when it is tried again, soon."""
     if not isinstance(error, DBAPIError):
         return False
     if error.connection_invalidated or getattr(error.orig, "sqlstate", None) in _BUSY_SQLSTATES:
         return True
     return "database is locked" in str(error.orig) or "table is locked" in str(error.orig)
+
+
+class AnswerLost(Exception):
+    """The connection ended, and what it had last asked for may have taken effect."""
+
+
+def may_pass(error: BaseException) -> bool:
+    """Whether the trouble is with the database as a whole, and nothing that was asked of it."""
+    if isinstance(error, AnswerLost) or (isinstance(error, SQLAlchemyError) and is_busy(error)):
+        return True
+    if isinstance(error, OperationalError) and getattr(error.orig, "sqlstate", "") is None:
+        return True  # a server that could not be reached gives no state
+    name = getattr(error.orig, "sqlite_errorname", "") if isinstance(error, DBAPIError) else ""
+    return name.startswith(_PASSING_TROUBLE)
+
+
+def tell_lost_answers(engine: Engine) -> None:
+    """Makes the engine raise `AnswerLost` for a connection that ended, instead of its own error.
+
+    For code that would repeat a transaction by itself, as Optuna does to add a trial. Safe to call
+    again.
+    """
+    if not event.contains(engine, "handle_error", _as_lost_answer):
+        event.listen(engine, "handle_error", _as_lost_answer)
+
+
+def _as_lost_answer(context: ExceptionContext) -> None:
+    if context.is_disconnect and not context.is_pre_ping:
+        raise AnswerLost(str(context.original_exception)) from None
+
+
+DATABASE_ERRORS = (SQLAlchemyError, AnswerLost)
+"""What code that uses an engine of its own, as Optuna's does, may let through."""
 
 
 class DatabaseTime(FunctionElement[str]):
@@ -146,7 +207,7 @@ class DatabaseTime(FunctionElement[str]):
         super().__init__(literal(float(offset_seconds)))
 
 
-@compiles(DatabaseTime, _SQLITE)
+@compiles(DatabaseTime, SQLITE)
 def _sqlite_time(element: DatabaseTime, compiler: SQLCompiler, **options: object) -> str:
     offset = compiler.process(element.clauses, **options)
     return f"strftime('%Y-%m-%dT%H:%M:%fZ', 'now', {offset} || ' seconds')"
@@ -221,7 +282,7 @@ def _without_driver(driver: str) -> StoreError:
 
 def _soften(engine: Engine) -> None:
     """Makes every transaction of the engine one snapshot that locks nothing and cannot write."""
-    if engine.dialect.name == _SQLITE:
+    if engine.dialect.name == SQLITE:
         event.listen(engine, "connect", _prepare_reader)
         event.listen(engine, "begin", _begin_deferred)
     else:

@@ -29,7 +29,13 @@ from sweeper.records import (
     encode,
 )
 from sweeper.store.claims import Claim, is_attempt
-from sweeper.store.plain import storable, to_json, to_text, without_nonfinite
+from sweeper.store.plain import (
+    harmless,
+    harmless_line,
+    to_harmless_json,
+    to_text,
+    without_nonfinite,
+)
 from sweeper.store.tables import ATTEMPT, EVALUATION, NOTE, UPDATE
 
 
@@ -80,7 +86,7 @@ def _insert(connection: Connection, claim: Claim, events: list[Event]) -> None:
             "at": to_text(event.at),
         }
         table, fields = _table_and_fields(claim, event)
-        rows[table].append(key | fields)
+        rows[table].append(key | _harmless(fields))
     for table, batch in rows.items():
         if batch:
             connection.execute(insert(table), batch)
@@ -96,7 +102,15 @@ def _table_and_fields(claim: Claim, event: Event) -> tuple[Table, dict[str, obje
             named = {"grid_index": fields.pop("index"), "per_record_path": path}
             return EVALUATION, fields | named
     line = encode(event)
-    return NOTE, {"kind": json.loads(line)["record"], "line": storable(line)}
+    return NOTE, {"kind": json.loads(line)["record"], "line": harmless_line(line)}
+
+
+def _harmless(fields: dict[str, object]) -> dict[str, object]:
+    """Returns the fields with their texts as they may be stored; a note's line is so already."""
+    return {
+        name: harmless(value) if isinstance(value, str) and name != "line" else value
+        for name, value in fields.items()
+    }
 
 
 def _fields(record: Update | Evaluation) -> dict[str, object]:
@@ -111,11 +125,11 @@ def _attempt_facts(claim: Claim, events: list[Event]) -> dict[str, object]:
     for event in events:
         match event.record:
             case Started() as started:
-                facts["initial_digest"] = started.initial_digest
+                facts["initial_digest"] = harmless(started.initial_digest)
                 facts["trainable_parameters"] = started.trainable_parameters
-                facts["adapted_modules"] = to_json(started.adapted_modules)
-                facts["environment"] = to_json(started.environment)
-                facts["configuration"] = to_json(started.configuration)
+                facts["adapted_modules"] = to_harmless_json(started.adapted_modules)
+                facts["environment"] = to_harmless_json(started.environment)
+                facts["configuration"] = to_harmless_json(started.configuration)
             case PhaseBegun() as begun:
                 facts |= {f"{phase}_seconds": begun.seconds.get(phase) for phase in _TIMED}
             case CheckpointMade() as made:
@@ -140,10 +154,10 @@ def _artifact_facts(claim: Claim, artifact: Artifact) -> dict[str, object]:
     path = _in_run_folder(claim, artifact.path)
     match artifact.kind:
         case "best":
-            return {"best_path": path, "best_sha256": artifact.sha256}
+            return {"best_path": path, "best_sha256": harmless(artifact.sha256)}
         case "evidence":
             return {"evidence_path": path}
-    return {"adapter_path": path, "adapter_sha256": artifact.sha256}
+    return {"adapter_path": path, "adapter_sha256": harmless(artifact.sha256)}
 
 
 def _beginning(claim: Claim, events: list[Event]) -> dict[str, object]:
@@ -157,8 +171,8 @@ def _beginning(claim: Claim, events: list[Event]) -> dict[str, object]:
                 return {
                     "resumed_after_window": resumed.after_window,
                     "resumed_from_attempt": _earlier_maker(claim, resumed.checkpoint),
-                    "resume_checkpoint": storable(resumed.checkpoint),
-                    "resume_differences": to_json(resumed.differences),
+                    "resume_checkpoint": harmless(resumed.checkpoint),
+                    "resume_differences": to_harmless_json(resumed.differences),
                 }
             case Update() | Evaluation() | CheckpointMade():
                 return {"resumed_after_window": 0}
@@ -192,4 +206,4 @@ def _earlier_maker(claim: Claim, checkpoint: str) -> int:
 
 def _in_run_folder(claim: Claim, path: str | None) -> str | None:
     """Returns a path in the attempt's folder as one in the run folder."""
-    return None if path is None else str(PurePosixPath(claim.folder, path))
+    return None if path is None else harmless(str(PurePosixPath(claim.folder, path)))

@@ -12,7 +12,11 @@ from enum import StrEnum
 
 from sqlalchemy import ColumnElement, Connection, and_, func, insert, select, update
 
+from sweeper.errors import StudyConflict
 from sweeper.records import OUTCOME_OF, Reason
+from sweeper.selection.chain import EntryKind, Link
+from sweeper.selection.frozen import Frozen
+from sweeper.store import chain
 from sweeper.store.claims import IS_FREE
 from sweeper.store.engine import DatabaseTime
 from sweeper.store.plain import storable, to_json
@@ -22,13 +26,14 @@ from sweeper.store.tables import CELL, INTERVENTION
 
 
 class Intervention(StrEnum):
-    """What was done: two ways to open an ended cell, two to end what is open, one to make room."""
+    """What was done: a cell opened again, what is open ended, room made, metrics attached."""
 
     RETRY = "retry"
     AMEND = "amend"
     CANCEL = "cancel"
     CLOSE = "close"
     CLEAN = "clean"
+    ATTACH = "attach"
 
 
 _REOPENS = (Intervention.RETRY.value, Intervention.AMEND.value)
@@ -44,7 +49,7 @@ def reopen(connection: Connection, cell: str, *, kind: Intervention, from_the_st
     before = {name: row[name] for name in ("outcome", "reason", "detail")}
     empty = dict.fromkeys(before)
     connection.execute(update(CELL).where(ended).values(status=CellStatus.WAITING.value, **empty))
-    _record(connection, kind, cell=cell, from_the_start=from_the_start, detail=before)
+    record(connection, kind, cell=cell, from_the_start=from_the_start, detail=before)
     reopen_study(connection)
     return True
 
@@ -52,7 +57,7 @@ def reopen(connection: Connection, cell: str, *, kind: Intervention, from_the_st
 def amend(connection: Connection, limits: Mapping[str, str], cells: Iterable[str]) -> None:
     """Records limits by name that hold from now on, and lets the cells go on that they ended."""
     detail = {"limits": dict(limits), "before": dict(amended_limits(connection))}
-    _record(connection, Intervention.AMEND, detail=detail)
+    record(connection, Intervention.AMEND, detail=detail)
     for cell in cells:
         reopen(connection, cell, kind=Intervention.AMEND, from_the_start=False)
 
@@ -72,9 +77,9 @@ def amended_limits(connection: Connection) -> Mapping[str, str]:
 
 def cancel(connection: Connection, cell: str, why: str) -> bool:
     """Ends a waiting cell as cancelled; False if it is not waiting."""
-    if not _end_as_cancelled(connection, CELL.c.cell == cell, why):
+    if not end_as_cancelled(connection, CELL.c.cell == cell, why):
         return False
-    _record(connection, Intervention.CANCEL, cell=cell, detail={"why": why})
+    record(connection, Intervention.CANCEL, cell=cell, detail={"why": why})
     return True
 
 
@@ -82,16 +87,30 @@ def close_study(connection: Connection, why: str) -> tuple[str, ...]:
     """Ends every waiting cell as cancelled, and the study for good; returns these cells."""
     waiting = select(CELL.c.cell).where(IS_FREE).order_by(CELL.c.position)
     cells = tuple(connection.execute(waiting).scalars())
-    _end_as_cancelled(connection, CELL.c.cell.in_(cells), why)
-    _record(connection, Intervention.CLOSE, detail={"why": why, "cells": cells})
+    end_as_cancelled(connection, CELL.c.cell.in_(cells), why)
+    record(connection, Intervention.CLOSE, detail={"why": why, "cells": cells})
     end_study(connection, why)
     return cells
+
+
+def freeze(connection: Connection, choice: Frozen, why: str) -> Link:
+    """Records the choice and closes the study; returns the chain's entry.
+
+    Raises:
+        StudyConflict: It was frozen by somebody else meanwhile.
+    """
+    chain.lock_head(connection)
+    if len(chain.links(connection, EntryKind.SELECTION_FROZEN)) != choice.number - 1:
+        raise StudyConflict("somebody else has frozen the study's choice meanwhile")
+    if not is_closed(connection):
+        close_study(connection, why)
+    return chain.append(connection, EntryKind.SELECTION_FROZEN, choice.to_facts())
 
 
 def record_cleaning(connection: Connection, *, checkpoints: int, size_bytes: int) -> None:
     """Records that so many checkpoints were dropped, and what they held."""
     detail = {"checkpoints": checkpoints, "bytes": size_bytes}
-    _record(connection, Intervention.CLEAN, detail=detail)
+    record(connection, Intervention.CLEAN, detail=detail)
 
 
 def is_closed(connection: Connection) -> bool:
@@ -117,7 +136,8 @@ def _last_attempt(connection: Connection, cell: str, condition: ColumnElement[bo
     return connection.execute(query).scalar_one() or 0
 
 
-def _end_as_cancelled(connection: Connection, which: ColumnElement[bool], why: str) -> int:
+def end_as_cancelled(connection: Connection, which: ColumnElement[bool], why: str) -> int:
+    """Ends those waiting cells as cancelled; returns how many."""
     reason = Reason.USER_CANCELLED
     ended = connection.execute(
         update(CELL)
@@ -132,7 +152,7 @@ def _end_as_cancelled(connection: Connection, which: ColumnElement[bool], why: s
     return ended.rowcount
 
 
-def _record(
+def record(
     connection: Connection,
     kind: Intervention,
     *,
@@ -140,6 +160,7 @@ def _record(
     cell: str | None = None,
     from_the_start: bool = False,
 ) -> None:
+    """Adds an intervention to the list, which then has happened."""
     attempts = select(CELL.c.attempts).where(CELL.c.cell == cell).scalar_subquery()
     last = connection.execute(select(func.max(INTERVENTION.c.number))).scalar_one() or 0
     connection.execute(
@@ -153,3 +174,4 @@ def _record(
             at=DatabaseTime(),
         )
     )
+    chain.tell_intervention(connection, last + 1)

@@ -11,6 +11,8 @@ from typing import Protocol
 from sqlalchemy import Connection, RowMapping, func, insert, select, update
 
 from sweeper.errors import Fault, StoreError, StudyConflict
+from sweeper.selection.chain import EntryKind
+from sweeper.store import chain
 from sweeper.store.engine import DatabaseTime, hold_creation_lock
 from sweeper.store.plain import storable, to_json, to_time
 from sweeper.store.status import CellStatus
@@ -26,7 +28,8 @@ class RecordedStudy:
         protocol: What the fingerprint was taken of.
         study_yaml: The study file as it was when the study began.
         factor_key: The compared key, for instance `training.learning_rate`.
-        arms: The factor's value in each arm, in declared order.
+        arms: The factor's value in each arm of the study file, in declared order; see `rounds`
+            for those that were added.
         created_at: By the database's clock; filled in by it.
         ended_why: Why the study ended; None while it may go on. Filled in by `end_study`.
         ended_at: When.
@@ -76,9 +79,16 @@ class PlannedCell(Protocol):
     def value(self) -> float | str:
         """The factor's value."""
 
+    @property
+    def round(self) -> int:
+        """In which round its arm was added; 0 for one of the study file."""
 
-def record_study(connection: Connection, study: RecordedStudy) -> None:
+
+def record_study(connection: Connection, study: RecordedStudy, data: Mapping[str, object]) -> None:
     """Records the study and creates its views; the same study again changes nothing.
+
+    Args:
+        data: What was prepared for it, see `study.data_facts`; for its entry in the chain.
 
     Raises:
         StudyConflict: The database holds a study with another fingerprint.
@@ -108,6 +118,8 @@ def record_study(connection: Connection, study: RecordedStudy) -> None:
         is_text=study.factor_is_text,
         best_validation=study.is_best_validation,
     )
+    created = {"study": study.name, "protocol": study.fingerprint, "data": dict(data)}
+    chain.append_once(connection, EntryKind.STUDY_CREATED, created)
 
 
 def read_study(connection: Connection) -> RecordedStudy | None:
@@ -184,7 +196,7 @@ def _check_same(known: RecordedStudy, study: RecordedStudy) -> None:
 
 
 def _check_same_cell(known: RowMapping, values: Mapping[str, object]) -> None:
-    names = ("arm", "seed", "value_number", "value_text")
+    names = ("arm", "seed", "round", "value_number", "value_text")
     if any(known[name] != values[name] for name in names):
         raise StoreError(
             Fault(
@@ -202,6 +214,7 @@ def _cell_values(cell: PlannedCell) -> dict[str, object]:
         "cell": cell.id,
         "arm": cell.arm,
         "seed": cell.seed,
+        "round": cell.round,
         "value_number": None if is_text else float(cell.value),
         "value_text": cell.value if is_text else None,
         "status": CellStatus.WAITING.value,

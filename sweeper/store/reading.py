@@ -6,14 +6,28 @@ import json
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from sqlalchemy import Connection, RowMapping, column, func, select, table
+from sqlalchemy import (
+    BigInteger,
+    Connection,
+    Double,
+    RowMapping,
+    and_,
+    cast,
+    column,
+    func,
+    select,
+    table,
+)
 
 from sweeper.errors import Fault, StoreError
 from sweeper.records import Event, Outcome, OutcomeKind, Reason, decode
-from sweeper.store.history import lineage
+from sweeper.store.endings import Cost
+from sweeper.store.engine import DatabaseTime
+from sweeper.store.history import counts_in, lineage
+from sweeper.store.plain import to_time
 from sweeper.store.planning import RecordedStudy, read_study
 from sweeper.store.status import CellStatus
-from sweeper.store.tables import ATTEMPT, CELL, LATE_RESULT, NOTE
+from sweeper.store.tables import ATTEMPT, CELL, LATE_RESULT, NOTE, UPDATE
 from sweeper.store.views import view_queries
 
 Row = dict[str, object]
@@ -31,6 +45,7 @@ class CellRecord:
         reason: Likewise.
         detail: Of the outcome, or why a `not_run` cell never started.
         attempts: How many were begun.
+        round: In which round its arm was added; 0 for one of the study file.
     """
 
     cell: str
@@ -43,6 +58,7 @@ class CellRecord:
     detail: str | None
     attempts: int
     optuna_number: int | None
+    round: int = 0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -86,6 +102,16 @@ class LateResult:
     cell: str
     attempt: int
     outcome: Outcome
+    cost: Cost
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Repeated:
+    """Windows of a cell's attempts that are not in its history, because they were done again."""
+
+    windows: int
+    target_tokens: int
+    seconds: float
 
 
 def the_study(connection: Connection) -> RecordedStudy:
@@ -104,6 +130,18 @@ def the_study(connection: Connection) -> RecordedStudy:
             )
         )
     return study
+
+
+def age_seconds(connection: Connection) -> float:
+    """Returns how long ago the study began, by the database's clock.
+
+    Raises:
+        StoreError: There is none yet.
+    """
+    began = the_study(connection).created_at
+    assert began is not None, "the database fills it in"
+    now = to_time(connection.execute(select(DatabaseTime())).scalar_one())
+    return (now - began).total_seconds()
 
 
 def view_rows(
@@ -130,6 +168,38 @@ def view_rows(
     if cell is not None:
         query = query.where(rows.c.trial == cell)
     return [dict(row) for row in connection.execute(query).mappings()]
+
+
+def repeated_work(connection: Connection) -> dict[str, Repeated]:
+    """Returns what is not in each cell's history, by cell; cells without such work are left out."""
+    attempts = lineage()
+    counted = (
+        select(UPDATE.c.cell, UPDATE.c.attempt, UPDATE.c.sequence)
+        .join_from(attempts, UPDATE, counts_in(attempts, UPDATE))
+        .subquery("counted")
+    )
+    same = and_(
+        counted.c.cell == UPDATE.c.cell,
+        counted.c.attempt == UPDATE.c.attempt,
+        counted.c.sequence == UPDATE.c.sequence,
+    )
+    query = (
+        select(
+            UPDATE.c.cell,
+            func.count().label("windows"),
+            cast(func.sum(UPDATE.c.target_tokens), BigInteger).label("target_tokens"),
+            func.sum(UPDATE.c.seconds, type_=Double()).label("seconds"),
+        )
+        .join_from(UPDATE, counted, same, isouter=True)
+        .where(counted.c.cell.is_(None))
+        .group_by(UPDATE.c.cell)
+    )
+    return {
+        row.cell: Repeated(
+            windows=row.windows, target_tokens=row.target_tokens, seconds=row.seconds
+        )
+        for row in connection.execute(query)
+    }
 
 
 def cell_records(connection: Connection) -> tuple[CellRecord, ...]:
@@ -196,6 +266,11 @@ def late_results(connection: Connection) -> tuple[LateResult, ...]:
             outcome=Outcome(
                 reason=Reason(row.reason), detail=row.detail, evidence=json.loads(row.evidence)
             ),
+            cost=Cost(
+                wall_seconds=row.wall_seconds,
+                peak_memory_bytes=row.peak_memory_bytes,
+                exit_status=row.exit_status,
+            ),
         )
         for row in connection.execute(query)
     )
@@ -225,6 +300,7 @@ def _cell_record(row: RowMapping) -> CellRecord:
         detail=row["detail"],
         attempts=row["attempts"],
         optuna_number=row["optuna_number"],
+        round=row["round"],
     )
 
 

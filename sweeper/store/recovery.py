@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime
 
-from sqlalchemy import Connection, RowMapping, select
+from sqlalchemy import Connection, RowMapping, select, update
 
 from sweeper.records import Outcome, Reason
-from sweeper.store.claims import Claim, Owner, Process
+from sweeper.store.claims import Claim, Owner, Process, holds, is_attempt, is_ours
 from sweeper.store.endings import Cost, end_attempt
 from sweeper.store.engine import DatabaseTime
 from sweeper.store.plain import to_time
@@ -61,6 +61,65 @@ def lose(
             connection, live.claim, _worker_lost(live, why), Cost(), max_resumes=max_resumes
         )
     )
+
+
+def lose_overdue(
+    connection: Connection, live: LiveAttempt, *, grace_seconds: float, max_resumes: int
+) -> bool:
+    """Ends the attempt as lost, if it is still its cell's owner and its lease expired so long ago.
+
+    Its owner cannot renew the lease in between: the cell's row is locked.
+    """
+    if not is_ours(connection, live.claim):
+        return False
+    overdue = ATTEMPT.c.lease_expires_at < DatabaseTime(-grace_seconds)
+    query = select(ATTEMPT.c.attempt).where(is_attempt(live.claim), overdue)
+    if connection.execute(query).one_or_none() is None:
+        return False
+    why = f"did not renew its lease, which expired more than {grace_seconds:g} s ago"
+    outcome = _worker_lost(live, why)
+    return end_attempt(connection, live.claim, outcome, Cost(), max_resumes=max_resumes)
+
+
+def take_over(
+    connection: Connection, claim: Claim, owner: Owner, slot: str, *, lease_seconds: float
+) -> Claim | None:
+    """Makes the owner that of an attempt that still runs, under the cell's next fencing number.
+
+    Whoever held it is fenced off. Asked again after it has taken effect, it returns the same.
+    None, and nothing changes, if the claim no longer holds.
+    """
+    number = claim.fencing_number + 1
+    taken = replace(claim, fencing_number=number, owner=owner, slot=slot)
+    if not is_ours(connection, claim):
+        return taken if _is_owner(connection, taken) else None
+    connection.execute(update(CELL).where(holds(claim)).values(fencing_number=number))
+    connection.execute(
+        update(ATTEMPT)
+        .where(is_attempt(claim))
+        .values(
+            fencing_number=number,
+            worker=owner.worker,
+            host=owner.host,
+            pid=owner.pid,
+            process_started_at=owner.started_at,
+            slot=slot,
+            lease_expires_at=DatabaseTime(lease_seconds),
+        )
+    )
+    return taken
+
+
+def _is_owner(connection: Connection, claim: Claim) -> bool:
+    owner = claim.owner
+    query = select(ATTEMPT.c.attempt).where(
+        is_attempt(claim),
+        ATTEMPT.c.host == owner.host,
+        ATTEMPT.c.pid == owner.pid,
+        ATTEMPT.c.process_started_at == owner.started_at,
+    )
+    its = connection.execute(query).one_or_none() is not None
+    return its and is_ours(connection, claim)
 
 
 def _worker_lost(live: LiveAttempt, why: str) -> Outcome:

@@ -8,7 +8,7 @@ from sweeper.errors import Fault, StoreError
 from sweeper.store.engine import DatabaseTime, hold_creation_lock, make_place
 from sweeper.store.tables import METADATA, SCHEMA
 
-VERSION = 2
+VERSION = 4
 """Raised whenever a table or a view changes its meaning."""
 
 

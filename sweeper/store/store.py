@@ -2,19 +2,28 @@
 
 from __future__ import annotations
 
+import secrets
 from collections.abc import Callable, Collection, Iterable, Mapping
-from types import TracebackType
+from contextlib import AbstractContextManager
+from types import MappingProxyType, TracebackType
 from typing import Self
 
-from sweeper.records import Event, Outcome
+from sweeper.errors import StoreError
+from sweeper.records import Event, Outcome, Reason
+from sweeper.selection.chain import Link
+from sweeper.selection.frozen import Frozen
 from sweeper.store import (
+    chain,
     claims,
     endings,
     ingest,
     interventions,
+    metrics,
+    placement,
     planning,
     reading,
     recovery,
+    restoring,
     views,
 )
 from sweeper.store.claims import LEASE_SECONDS, Claim, Owner, Process
@@ -22,9 +31,14 @@ from sweeper.store.database import Database
 from sweeper.store.endings import Cost
 from sweeper.store.engine import drop_place
 from sweeper.store.interventions import Intervention
+from sweeper.store.metrics import Attachment, Place, Source
+from sweeper.store.placement import SeedPlace, SlotRecord
 from sweeper.store.planning import PlannedCell, RecordedStudy
-from sweeper.store.reading import AttemptEvent, CellRecord, LateResult, Row, Start
+from sweeper.store.reading import AttemptEvent, CellRecord, LateResult, Repeated, Row, Start
+from sweeper.store.record_chain import RecordChain
 from sweeper.store.recovery import LiveAttempt
+from sweeper.store.restoring import Entry, Journal, StudyState
+from sweeper.store.rounds import RecordedRounds
 from sweeper.store.schema import check_schema, create_schema
 
 
@@ -43,6 +57,9 @@ class StudyStore:
 
     def __init__(self, database: Database) -> None:
         self._database = database
+        self._unanswered: dict[tuple[Owner, str], str] = {}
+        self.chain = RecordChain(database)
+        self.rounds = RecordedRounds(database)
 
     @classmethod
     def create(cls, url: str) -> Self:
@@ -95,15 +112,30 @@ class StudyStore:
     ) -> None:
         self.close()
 
+    def turn(self) -> AbstractContextManager[None]:
+        """Keeps other coordinators on a server out of such blocks, one after another.
+
+        For what takes several transactions, or Optuna's own. Blocks do not nest.
+
+        Raises:
+            StoreUnavailable: On entering: somebody else has the turn for too long.
+        """
+        return self._database.turn()
+
     # The study and its cells.
 
-    def record_study(self, study: RecordedStudy) -> None:
+    def record_study(
+        self, study: RecordedStudy, *, data: Mapping[str, object] = MappingProxyType({})
+    ) -> None:
         """Records the study and creates its views; the same study again changes nothing.
+
+        Args:
+            data: What was prepared for it, for the chain; see `study.data_facts`.
 
         Raises:
             StudyConflict: The database holds a study with another fingerprint.
         """
-        self._database.write(lambda c: planning.record_study(c, study))
+        self._database.write(lambda c: planning.record_study(c, study, data))
 
     def add_cells(self, cells: Iterable[PlannedCell]) -> None:
         """Adds the cells that are not there yet, in plan order.
@@ -174,6 +206,26 @@ class StudyStore:
             )
         )
 
+    def attach(self, values: Mapping[Place, float], source: Source, *, replace: bool) -> Attachment:
+        """Adds a user's own metrics; where one differs from what is there, none unless `replace`.
+
+        Args:
+            values: Finite numbers, by cell and by the metric's name.
+        """
+        return self._database.write(lambda c: metrics.attach(c, values, source, replace=replace))
+
+    def freeze(self, choice: Frozen, why: str) -> Link:
+        """Records the choice and closes the study; returns the chain's entry.
+
+        Raises:
+            StudyConflict: It was frozen by somebody else meanwhile.
+        """
+        return self._database.write(lambda c: interventions.freeze(c, choice, why))
+
+    def frozen(self) -> Frozen | None:
+        """Returns the frozen choice, the latest one; None before there is one."""
+        return self._database.read(chain.frozen)
+
     def is_closed(self) -> bool:
         """Says whether a user has closed the study."""
         return self._database.read(interventions.is_closed)
@@ -184,7 +236,7 @@ class StudyStore:
 
     # Owning a cell.
 
-    def claim(
+    def claim(  # noqa: PLR0913  # who claims, where, and which cells
         self,
         owner: Owner,
         slot: str,
@@ -193,19 +245,39 @@ class StudyStore:
         reverse: bool = False,
         lease_seconds: float = LEASE_SECONDS,
         barred: Collection[str] = (),
+        known: Mapping[str, str] | None = None,
+        alone_after: int | None = None,
     ) -> Claim | None:
         """Takes the first free cell in plan order, or the given one; None if there is none.
 
-        The caller owns the cell until it calls `finish`, or is declared dead.
+        The caller owns the cell until it calls `finish`, or is declared dead. After a `StoreError`
+        the next call for the same owner and slot returns the cell that this one may have taken.
 
         Args:
             reverse: From the end of the plan; for tests of the order's harmlessness.
             barred: Cells that are left to others.
+            known: What is known of the slot: cells are left out whose seed began elsewhere, see
+                `placement`. None: every cell may start there.
+            alone_after: Nothing is taken unless so many attempts have begun, and none of them runs.
         """
-        wanted = claims.Wanted(cell=cell, reverse=reverse, barred=tuple(barred))
-        return self._database.write(
-            lambda c: claims.claim(c, owner, slot, wanted=wanted, lease_seconds=lease_seconds)
+        wanted = claims.Wanted(
+            cell=cell, reverse=reverse, barred=tuple(barred), alone_after=alone_after
         )
+        token = self._unanswered.pop((owner, slot), None) or secrets.token_hex(16)
+        try:
+            return self._database.write(
+                lambda c: claims.claim(
+                    c,
+                    owner,
+                    slot,
+                    wanted=placement.only_fitting(c, wanted, known, host=owner.host),
+                    lease_seconds=lease_seconds,
+                    token=token,
+                )
+            )
+        except StoreError:
+            self._unanswered[owner, slot] = token
+            raise
 
     def renew(self, claim: Claim, *, lease_seconds: float = LEASE_SECONDS) -> bool:
         """Extends the claim's lease from now; False once the cell belongs to somebody else."""
@@ -241,11 +313,27 @@ class StudyStore:
         dead = [live for live in self.live_attempts() if is_dead(live.claim.owner)]
         return self._lose(dead, why="is gone", max_resumes=max_resumes)
 
-    def lose_overdue(self, *, grace_seconds: float, max_resumes: int) -> tuple[LiveAttempt, ...]:
-        """Does the same for attempts whose lease expired more than `grace_seconds` ago."""
-        live = self.live_attempts(grace_seconds=grace_seconds)
-        why = f"did not renew its lease, which expired more than {grace_seconds:g} s ago"
-        return self._lose([a for a in live if a.overdue], why=why, max_resumes=max_resumes)
+    def lose_overdue(self, live: LiveAttempt, *, grace_seconds: float, max_resumes: int) -> bool:
+        """Does the same for one whose lease expired more than `grace_seconds` ago, and still is.
+
+        False, and nothing changes, if its owner has renewed the lease or ended the attempt.
+        """
+        return self._database.write(
+            lambda c: recovery.lose_overdue(
+                c, live, grace_seconds=grace_seconds, max_resumes=max_resumes
+            )
+        )
+
+    def take_over(
+        self, claim: Claim, owner: Owner, slot: str, *, lease_seconds: float = LEASE_SECONDS
+    ) -> Claim | None:
+        """Makes the owner that of an attempt which still runs; None if the claim does not hold.
+
+        The attempt goes on under a fencing number of its own; who held it before is fenced off.
+        """
+        return self._database.write(
+            lambda c: recovery.take_over(c, claim, owner, slot, lease_seconds=lease_seconds)
+        )
 
     def _lose(
         self, lost: list[LiveAttempt], *, why: str, max_resumes: int
@@ -254,6 +342,32 @@ class StudyStore:
             return ()
         return self._database.write(
             lambda c: recovery.lose(c, lost, why=why, max_resumes=max_resumes)
+        )
+
+    # Where the cells of a seed may run.
+
+    def seed_places(self) -> Mapping[int, SeedPlace]:
+        """Returns where each seed began that has begun, by seed."""
+        return self._database.read(placement.seed_places)
+
+    def slots(self) -> tuple[SlotRecord, ...]:
+        """Returns the slots of those who run the study, or last ran it."""
+        return self._database.read(placement.read_slots)
+
+    def record_slots(
+        self,
+        owner: Owner,
+        known: Mapping[str, Mapping[str, str]],
+        *,
+        instead_of: Collection[SlotRecord] = (),
+    ) -> None:
+        """Records what is known of the owner's slots, by name.
+
+        Args:
+            instead_of: Slots of others, which are no more.
+        """
+        self._database.write(
+            lambda c: placement.record_slots(c, owner, known, instead_of=instead_of)
         )
 
     # What an attempt reports.
@@ -285,6 +399,30 @@ class StudyStore:
             lambda c: endings.finish(c, claim, outcome, cost or Cost(), max_resumes=max_resumes)
         )
 
+    # Making a lost database anew, from what its run folder holds; see `restoring`.
+
+    def journal(self) -> Journal:
+        """Returns what users changed by hand, in order, and whether the study has ended."""
+        return self._database.read(restoring.read_journal)
+
+    def restore_claim(self, claim: Claim, *, claimed_at: str | None) -> bool:
+        """Opens the attempt that the claim was for; False if it is not the cell's next one."""
+        return self._database.write(
+            lambda c: restoring.restore_claim(c, claim, claimed_at=claimed_at)
+        )
+
+    def restore_time(self, claim: Claim, *, at: str, late: Reason | None = None) -> None:
+        """Puts right when the attempt ended, or when that result of it came too late."""
+        self._database.write(lambda c: restoring.restore_time(c, claim, at=at, late=late))
+
+    def restore_entry(self, entry: Entry) -> bool:
+        """Does again what a user did; False if it cannot have been so."""
+        return self._database.write(lambda c: restoring.restore_entry(c, entry))
+
+    def restore_state(self, state: StudyState) -> None:
+        """Ends the study, or lets it go on, as it was."""
+        self._database.write(lambda c: restoring.restore_state(c, state))
+
     # Reading.
 
     def study(self) -> RecordedStudy:
@@ -294,6 +432,14 @@ class StudyStore:
             StoreError: There is none yet.
         """
         return self._database.read(reading.the_study)
+
+    def age_seconds(self) -> float:
+        """Returns how long ago the study began, by the database's clock.
+
+        Raises:
+            StoreError: There is none yet.
+        """
+        return self._database.read(reading.age_seconds)
 
     def find_study(self) -> RecordedStudy | None:
         """Returns the recorded study, or None before there is one."""
@@ -340,6 +486,14 @@ class StudyStore:
     def attempts(self, cell: str | None = None) -> list[Row]:
         """Returns the rows of `sweeper_attempts` in plan order, the first attempt first."""
         return self._rows(views.ATTEMPTS, cell, "attempt")
+
+    def repeated_work(self) -> Mapping[str, Repeated]:
+        """Returns what was done again, by cell; cells without such work are left out."""
+        return self._database.read(reading.repeated_work)
+
+    def metrics(self) -> list[Row]:
+        """Returns the metrics that users attached, in plan order; no evidence, see `metrics`."""
+        return self._database.read(metrics.metrics)
 
     def _rows(self, view: str, cell: str | None, *order: str) -> list[Row]:
         return self._database.read(lambda c: reading.view_rows(c, view, cell=cell, order=order))

@@ -57,6 +57,7 @@ CELL = Table(
     Column("position", Integer, nullable=False, unique=True),
     Column("arm", Text, nullable=False),
     Column("seed", BigInteger, nullable=False),
+    Column("round", Integer, nullable=False, default=0),
     Column("value_number", Double),
     Column("value_text", Text),
     Column("status", Text, nullable=False),
@@ -74,7 +75,10 @@ CELL = Table(
     CheckConstraint("(status = 'ended') = (outcome IS NOT NULL)"),
     CheckConstraint("owner IS NULL OR owner = attempts"),
 )
-"""`owner` is the number of the attempt that owns the cell; NULL when nobody does."""
+"""`owner` is the number of the attempt that owns the cell; NULL when nobody does.
+
+`round` is 0 for a cell of the study file, and the number of its round for one that was added.
+"""
 
 ATTEMPT = Table(
     "sweeper_attempt",
@@ -90,6 +94,7 @@ ATTEMPT = Table(
     Column("folder", Text, nullable=False),
     Column("claimed_at", Text, nullable=False),
     Column("lease_expires_at", Text, nullable=False),
+    Column("token", Text),
     Column("supervisor_pid", Integer),
     Column("supervisor_started_at", Text),
     Column("child_pid", Integer),
@@ -129,7 +134,9 @@ ATTEMPT = Table(
     CheckConstraint("(ended_at IS NULL) = (outcome IS NULL)"),
     CheckConstraint("resumed_from_attempt IS NULL OR resumed_from_attempt < attempt"),
 )
-"""`resumed_after_window` is the last window of the checkpoint that was gone on from, 0 for an
+"""`token` is that of the call that claimed the cell, by which it is found if the answer was lost.
+
+`resumed_after_window` is the last window of the checkpoint that was gone on from, 0 for an
 attempt that began with the first window, NULL as long as it is not known which of the two it is;
 `resumed_from_attempt` is the attempt that had made that checkpoint.
 """
@@ -152,6 +159,18 @@ LATE_RESULT = Table(
 )
 """Results that came after the cell was taken from their attempt: kept, never counted."""
 
+SLOT = Table(
+    "sweeper_slot",
+    METADATA,
+    Column("host", Text, nullable=False),
+    Column("pid", Integer, nullable=False),
+    Column("process_started_at", Text, nullable=False),
+    Column("slot", Text, nullable=False),
+    Column("environment", Text, nullable=False),
+    PrimaryKeyConstraint("host", "pid", "process_started_at", "slot"),
+)
+"""The slots of those who run the study, or last ran it, and what is known of them, as JSON."""
+
 INTERVENTION = Table(
     "sweeper_intervention",
     METADATA,
@@ -162,7 +181,7 @@ INTERVENTION = Table(
     Column("from_the_start", Boolean, nullable=False),
     Column("detail", Text, nullable=False),
     Column("at", Text, nullable=False),
-    CheckConstraint("kind IN ('retry', 'amend', 'cancel', 'close', 'clean')"),
+    CheckConstraint("kind IN ('retry', 'amend', 'cancel', 'close', 'clean', 'attach')"),
     CheckConstraint("(cell IS NULL) = (after_attempt IS NULL)"),
 )
 """What users changed by hand, in the order they did; `detail` is what stood there before, as JSON.
@@ -170,6 +189,30 @@ INTERVENTION = Table(
 `after_attempt` is the number of attempts that the cell had by then, and `from_the_start` says that
 later ones take nothing over from these.
 """
+
+METRIC = Table(
+    "sweeper_metric",
+    METADATA,
+    Column("cell", Text, ForeignKey(CELL.c.cell), nullable=False),
+    Column("name", Text, nullable=False),
+    Column("value", Double, nullable=False),
+    Column("source", Text, nullable=False),
+    Column("source_sha256", Text, nullable=False),
+    Column("at", Text, nullable=False),
+    PrimaryKeyConstraint("cell", "name"),
+)
+"""Metrics of their own that users attached to trials: shown, and never selected on."""
+
+CHAIN = Table(
+    "sweeper_chain",
+    METADATA,
+    Column("number", Integer, primary_key=True, autoincrement=False),
+    Column("kind", Text, nullable=False),
+    Column("entry", Text, nullable=False),
+    Column("digest", Text, nullable=False),
+    Column("at", Text, nullable=False),
+)
+"""What happened, each entry sealed by a digest over all before it, see `selection.chain`."""
 
 
 def _of_attempt(name: str, *columns: Column[object]) -> Table:

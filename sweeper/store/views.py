@@ -100,6 +100,7 @@ def _trials(factor: ColumnElement[object], *, best_validation: bool) -> Select[*
             CELL.c.arm,
             CELL.c.seed,
             factor,
+            CELL.c.round,
             CELL.c.status,
             CELL.c.outcome,
             CELL.c.reason,
@@ -162,7 +163,7 @@ def _columns(rows: Table | CTE) -> list[ColumnElement[object]]:
 
 
 def _attempts() -> Select[*tuple[object, ...]]:
-    facts = [c for c in ATTEMPT.c if c.name not in ("cell", "last_sequence")]
+    facts = [c for c in ATTEMPT.c if c.name not in ("cell", "last_sequence", "token")]
     return select(CELL.c.cell.label("trial"), CELL.c.arm, CELL.c.seed, *facts).join_from(
         CELL, ATTEMPT, ATTEMPT.c.cell == CELL.c.cell
     )

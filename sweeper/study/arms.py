@@ -1,9 +1,10 @@
-"""The arms of a rate study: each scales the whole schedule."""
+"""The arms: each scales the whole schedule, or takes another number of records to an update."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
+from sweeper.selection.evidence import StudyKind, kind_of
 from sweeper.study.schema import Study
 
 
@@ -16,6 +17,8 @@ class ArmPlan:
         learning_rate_peak: The highest rate of its schedule.
         learning_rate_final: What the decay goes to; the peak where the schedule is constant.
         lr_x_weight_decay: The share of each weight that an update at the peak decays away.
+        records_per_update: Where that is the compared key; None where all arms take as many.
+        round: In which round it was added; 0 for an arm of the study file.
     """
 
     name: str
@@ -23,20 +26,39 @@ class ArmPlan:
     learning_rate_peak: float
     learning_rate_final: float
     lr_x_weight_decay: float
+    records_per_update: int | None = None
+    round: int = 0
 
 
 def plan_arms(study: Study) -> tuple[ArmPlan, ...]:
     """Returns the arms, the baseline first, the others as the study lists them."""
+    if kind_of(study.compare.key) is StudyKind.BATCH_SIZE:
+        own = study.training.records_per_update
+        return tuple(
+            replace(
+                plan_arm(study, name, study.learning_rate),
+                value=float(round(factor * own)),
+                records_per_update=round(factor * own),
+            )
+            for name, factor in study.factors.items()
+        )
+    peaks = {name: study.learning_rate * factor for name, factor in study.factors.items()}
+    return tuple(plan_arm(study, name, peak) for name, peak in peaks.items())
+
+
+def plan_arm(study: Study, name: str, peak: float, *, added_in: int = 0) -> ArmPlan:
+    """Returns the arm with that peak rate.
+
+    Args:
+        added_in: The round in which it is added; 0 for an arm of the study file.
+    """
     schedule, decay = study.training.schedule, study.training.optimizer.weight_decay
     final = 1.0 if schedule.kind == "constant" else schedule.final
-    peaks = {name: study.learning_rate * factor for name, factor in study.factors.items()}
-    return tuple(
-        ArmPlan(
-            name=name,
-            value=peak,
-            learning_rate_peak=peak,
-            learning_rate_final=peak * final,
-            lr_x_weight_decay=peak * decay,
-        )
-        for name, peak in peaks.items()
+    return ArmPlan(
+        name=name,
+        value=peak,
+        learning_rate_peak=peak,
+        learning_rate_final=peak * final,
+        lr_x_weight_decay=peak * decay,
+        round=added_in,
     )

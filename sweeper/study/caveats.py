@@ -3,31 +3,31 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 
 from sweeper.study.arms import ArmPlan
-from sweeper.study.exposure import ExposurePlan
+from sweeper.study.exposure import ExposurePlan, records_per_update
 from sweeper.study.schema import Study
 
 
 def warnings_of(
-    study: Study, arms: Sequence[ArmPlan], exposures: Mapping[int, ExposurePlan]
+    study: Study, arms: Sequence[ArmPlan], exposures: Sequence[ExposurePlan]
 ) -> tuple[str, ...]:
     """Returns the warnings as sentences."""
     return (
         *_unfinished_warmup(exposures),
-        *_unequal_decay(study, arms),
+        *_unequal_decay(arms),
         *_divergence_out_of_reach(study, exposures),
-        *_idle_ranks(study),
+        *_idle_ranks(study, arms),
     )
 
 
-def _unfinished_warmup(exposures: Mapping[int, ExposurePlan]) -> Iterator[str]:
+def _unfinished_warmup(exposures: Sequence[ExposurePlan]) -> Iterator[str]:
     """A schedule that only rises has its peak at the last update or never."""
-    unfinished = [exposure for exposure in exposures.values() if exposure.warmup_share >= 1]
+    unfinished = [exposure for exposure in exposures if exposure.warmup_share >= 1]
     if not unfinished:
         return
-    seeds = ", ".join(str(exposure.seed) for exposure in unfinished)
+    seeds = ", ".join(dict.fromkeys(str(exposure.seed) for exposure in unfinished))
     first = unfinished[0]
     end = first.planned.windows if first.counter == "updates" else first.planned.target_tokens
     reached = (
@@ -40,9 +40,9 @@ def _unfinished_warmup(exposures: Mapping[int, ExposurePlan]) -> Iterator[str]:
     )
 
 
-def _unequal_decay(study: Study, arms: Sequence[ArmPlan]) -> Iterator[str]:
+def _unequal_decay(arms: Sequence[ArmPlan]) -> Iterator[str]:
     """Both AdamW and SGD take the rate times the decay off each weight."""
-    if study.training.optimizer.weight_decay == 0:
+    if len({arm.lr_x_weight_decay for arm in arms}) == 1:
         return
     products = ", ".join(f"{arm.name} {arm.lr_x_weight_decay:g}" for arm in arms)
     yield (
@@ -51,9 +51,9 @@ def _unequal_decay(study: Study, arms: Sequence[ArmPlan]) -> Iterator[str]:
     )
 
 
-def _divergence_out_of_reach(study: Study, exposures: Mapping[int, ExposurePlan]) -> Iterator[str]:
+def _divergence_out_of_reach(study: Study, exposures: Sequence[ExposurePlan]) -> Iterator[str]:
     needed = study.stop.diverged.evaluations
-    made = min(exposure.evaluations - 1 for exposure in exposures.values())
+    made = min(exposure.evaluations - 1 for exposure in exposures)
     if made < needed:
         yield (
             f"stop.diverged cannot fire: it asks for {needed} evaluations in a row, and only {made}"
@@ -62,9 +62,12 @@ def _divergence_out_of_reach(study: Study, exposures: Mapping[int, ExposurePlan]
         )
 
 
-def _idle_ranks(study: Study) -> Iterator[str]:
+def _idle_ranks(study: Study, arms: Sequence[ArmPlan]) -> Iterator[str]:
     """A rank without a micro-batch waits for the others, which changes no number."""
-    records, micro_batch = study.training.records_per_update, study.run.micro_batch
+    records, micro_batch = (
+        min(records_per_update(study, arm) for arm in arms),
+        study.run.micro_batch,
+    )
     ranks = study.run.devices_per_trial
     if micro_batch == "auto":
         return

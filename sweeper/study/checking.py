@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from sweeper.data.manifest import Dropped, Manifest, Overlap, SplitManifest
+from sweeper.selection.differences import FEWEST_PAIRS_FOR_A_CLAIM
 from sweeper.study.arms import ArmPlan
 from sweeper.study.document import Plain
 from sweeper.study.exposure import ExposurePlan
@@ -13,6 +14,7 @@ from sweeper.study.loading import StudyFile
 from sweeper.study.pending import NotYet
 from sweeper.study.plan import Cell, Plan
 from sweeper.study.resolution import Resolution, resolution_of
+from sweeper.study.schema import Study
 from sweeper.training.report import ModelReport
 
 DECIDED_ON_THE_SLOT = "auto (decided on the slot)"
@@ -65,7 +67,8 @@ class CheckReport:
         arms: The baseline first.
         cells: Seed by seed, the baseline first, its repeat right after it.
         noise_floor: What the repeat is for, as a sentence; None without one.
-        exposures: In the order of the seeds.
+        extensions: Which arms may be added and what they may cost, as sentences; None for none.
+        exposures: In the order of the seeds; of each arm where those differ.
         splits: As they will be read; `test` is known by its digest alone.
         overlaps: Records and prompts that splits share.
         notices: What preparing the data decided on the way.
@@ -85,6 +88,7 @@ class CheckReport:
     arms: tuple[ArmPlan, ...]
     cells: tuple[Cell, ...]
     noise_floor: str | None = None
+    extensions: str | None = None
     exposures: tuple[ExposurePlan, ...]
     splits: tuple[SplitSummary, ...]
     overlaps: tuple[Overlap, ...]
@@ -112,7 +116,8 @@ def describe(
         arms=plan.arms,
         cells=plan.cells,
         noise_floor=_noise_floor(plan),
-        exposures=tuple(plan.exposures[seed] for seed in study.seeds),
+        extensions=_extensions(study, plan),
+        exposures=plan.all_exposures,
         splits=tuple(_splits(manifest)),
         overlaps=manifest.overlaps,
         notices=manifest.notices,
@@ -132,6 +137,26 @@ def _noise_floor(plan: Plan) -> str | None:
         f"{repeat.id} runs {repeat.repeats} once more, in another slot where there is one. It "
         "belongs to no arm: what the two differ by is the noise floor, and no smaller difference "
         "is claimed."
+    )
+
+
+def _extensions(study: Study, plan: Plan) -> str | None:
+    left = study.selection.extensions - max(arm.round for arm in plan.arms)
+    if left <= 0:
+        return None
+    seeds = len(study.seeds)
+    if seeds < FEWEST_PAIRS_FOR_A_CLAIM:
+        return (
+            f"No arm will be added: with fewer than {FEWEST_PAIRS_FOR_A_CLAIM} seeds nothing says "
+            "which rate is best."
+        )
+    arms = "one further arm" if left == 1 else f"{left} further arms, one after another,"
+    trials, each = left * seeds, plan.budget_target_tokens
+    return (
+        "When every cell has ended and the best rate is at the edge of those compared, `run` adds "
+        f"a rate twice or half as high, for the same seeds: {arms} at the most, which is {trials} "
+        f"trials of {each:,} target tokens, {trials * each:,} in all. Each arm is one more "
+        "comparison, which the p values of all are corrected for."
     )
 
 

@@ -11,7 +11,7 @@ import os
 import subprocess
 import sys
 import tempfile
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from types import MappingProxyType
@@ -34,6 +34,7 @@ class ChildCall:
         log: Where the child's stderr is kept.
         kept_open: File descriptors that stay open as long as the child lives.
         environment: Variables on top of this process's own.
+        hidden: Variables that are not for the child.
     """
 
     module: str
@@ -42,6 +43,7 @@ class ChildCall:
     log: Path
     kept_open: tuple[int, ...] = ()
     environment: Mapping[str, str] = field(default_factory=dict)
+    hidden: Collection[str] = ()
 
 
 def run_child(call: ChildCall, progress: Progress) -> None:
@@ -59,7 +61,7 @@ def run_child(call: ChildCall, progress: Progress) -> None:
             stdout=answer,
             stderr=subprocess.PIPE,
             pass_fds=call.kept_open,
-            env={**os.environ, **_ENVIRONMENT, **call.environment},
+            env={**_without(call.hidden), **_ENVIRONMENT, **call.environment},
             text=True,
             encoding="utf-8",
             errors="replace",
@@ -68,6 +70,10 @@ def run_child(call: ChildCall, progress: Progress) -> None:
             last = _relay(child.stderr, log.write, progress)
         answer.seek(0)
         _raise_failure(call, child.returncode, answer.read(), last)
+
+
+def _without(hidden: Collection[str]) -> dict[str, str]:
+    return {name: value for name, value in os.environ.items() if name not in hidden}
 
 
 def _relay(lines: Iterable[str], keep: Callable[[str], int], progress: Progress) -> str:

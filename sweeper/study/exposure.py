@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 from sweeper.data.prepared import PreparedSplit
 from sweeper.data.stream import Stream, plan_stream
+from sweeper.study.arms import ArmPlan
 from sweeper.study.schema import Study
 from sweeper.study.spec import PlannedExposure
 from sweeper.training.exposure import Planned
@@ -15,9 +16,10 @@ from sweeper.training.schedule import warmup_length
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ExposurePlan:
-    """The exposure of every arm of one seed.
+    """The exposure of a seed, in one arm or in all of them.
 
     Attributes:
+        arm: Whose it is; None where the arms of the seed read in the same windows.
         epochs: Epochs begun.
         fewest_target_tokens: Target tokens of the smallest window: an update's divisor.
         most_target_tokens: Target tokens of the largest window.
@@ -33,6 +35,7 @@ class ExposurePlan:
     """
 
     seed: int
+    arm: str | None = None
     planned: PlannedExposure
     epochs: int
     fewest_target_tokens: int
@@ -52,9 +55,17 @@ class ExposurePlan:
 
 
 def plan_exposure(
-    study: Study, train: PreparedSplit, *, seed: int, budget_target_tokens: int
+    study: Study,
+    train: PreparedSplit,
+    *,
+    seed: int,
+    budget_target_tokens: int,
+    arm: ArmPlan | None = None,
 ) -> ExposurePlan:
     """Returns what a cell of this seed reads.
+
+    Args:
+        arm: For an arm with windows of its own; None: for every arm.
 
     Raises:
         PlanError: The budget needs more epochs than the study allows, or a record fits in no
@@ -65,14 +76,20 @@ def plan_exposure(
         train,
         seed=seed,
         budget_target_tokens=budget_target_tokens,
-        records_per_update=study.training.records_per_update,
+        records_per_update=records_per_update(study, arm),
         max_epochs=study.data.max_epochs,
         row_tokens=None if packing is None else packing.row_tokens,
     )
-    return _exposure(study, stream, seed)
+    return _exposure(study, stream, seed, arm)
 
 
-def _exposure(study: Study, stream: Stream, seed: int) -> ExposurePlan:
+def records_per_update(study: Study, arm: ArmPlan | None) -> int:
+    """Returns how many records an update of the arm takes; rows of them when packing."""
+    own = None if arm is None else arm.records_per_update
+    return study.training.records_per_update if own is None else own
+
+
+def _exposure(study: Study, stream: Stream, seed: int, arm: ArmPlan | None) -> ExposurePlan:
     planned = Planned(
         windows=len(stream.windows),
         records=stream.records,
@@ -86,6 +103,7 @@ def _exposure(study: Study, stream: Stream, seed: int) -> ExposurePlan:
     per_window = [window.target_tokens for window in stream.windows]
     return ExposurePlan(
         seed=seed,
+        arm=None if arm is None else arm.name,
         planned=planned_exposure(stream),
         epochs=stream.windows[-1].epochs[-1],
         fewest_target_tokens=min(per_window),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import socket
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -20,6 +21,26 @@ class StudyFolder:
         """Returns the folder of the study of that name whose file is `study_file`."""
         return cls(study_file.resolve().parent / RUNS / name)
 
+    @classmethod
+    def of_attempt(cls, attempt: Path) -> StudyFolder:
+        """Returns the run folder that an attempt's folder lies in; see `attempt`."""
+        above = attempt.resolve().parents
+        return cls(above[min(3, len(above) - 1)])
+
+    def make(self) -> None:
+        """Makes the folder, for this user only; one that is there keeps its mode.
+
+        Raises:
+            OSError: It cannot be made.
+        """
+        self.path.parent.mkdir(parents=True, exist_ok=True)
+        self.path.mkdir(mode=0o700, exist_ok=True)
+
+    @property
+    def is_for_others(self) -> bool:
+        """Whether other users may look into it."""
+        return bool(self.path.stat().st_mode & 0o077)
+
     @property
     def recorded_study(self) -> Path:
         """The study file as it was when the study began."""
@@ -29,6 +50,11 @@ class StudyFolder:
     def database(self) -> Path:
         """The SQLite study database, Optuna's tables included."""
         return self.path / "study.db"
+
+    @property
+    def database_note(self) -> Path:
+        """Says where the database is, when the run folder is on a network file system."""
+        return self.path / "database.json"
 
     @property
     def database_url(self) -> str:
@@ -76,9 +102,37 @@ class StudyFolder:
         return self.path / "plan.json"
 
     @property
+    def journal(self) -> Path:
+        """A line for all that users changed by hand, and for how the study ended."""
+        return self.path / "journal.jsonl"
+
+    @property
+    def chain(self) -> Path:
+        """The mirror of the record's chain, an entry a line."""
+        return self.path / "chain.jsonl"
+
+    @property
     def coordinator(self) -> Path:
         """Locked by the one process that runs the study, and naming it."""
         return self.path / "coordinator.json"
+
+    def worker(self, host: str) -> Path:
+        """Locked by the one worker of that host, and naming it."""
+        return self.path / f"worker-{_plain(host)}.json"
+
+    def of_this_host(self, name: str) -> Path:
+        """What no other host writes that shares the folder."""
+        return self.path / f"{name}-{_plain(socket.gethostname())}"
+
+    @property
+    def workers(self) -> tuple[Path, ...]:
+        """The files of all hosts' workers, also of those that have ended."""
+        return tuple(sorted(self.path.glob("worker-*.json")))
+
+    @property
+    def report(self) -> Path:
+        """The report as a page, and its figures."""
+        return self.path / "report"
 
     @property
     def logs(self) -> Path:
@@ -98,3 +152,8 @@ class StudyFolder:
     def attempt(self, *, arm: str, seed: int, number: int) -> Path:
         """The folder of one attempt; nothing else ever writes in it."""
         return self.trials / f"{arm}-{seed}" / "attempts" / str(number)
+
+
+def _plain(host: str) -> str:
+    """Returns a host's name as a part of a file's."""
+    return "".join(c if c.isalnum() or c in "._-" else "-" for c in host)

@@ -50,7 +50,15 @@ def load_study(path: Path) -> StudyFile:
         StudyFileError: The file cannot be read, is not YAML, or does not hold a study; all
             faults that can be told apart in one go are in it, in the order of their lines.
     """
-    text = read_text(path)
+    return parse_study(read_text(path), path)
+
+
+def parse_study(text: str, path: Path) -> StudyFile:
+    """Returns the study that the text holds; `path` is where it is, or would be.
+
+    Raises:
+        StudyFileError: See `load_study`.
+    """
     root, findings = locate(text, str(path))
     document = StudyDocument(file=str(path), root=root, keys=schema_keys())
     study, wrong = _validate(document)

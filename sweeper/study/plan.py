@@ -2,18 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from types import MappingProxyType
 
 from sweeper.data.manifest import Manifest
 from sweeper.data.prepared import PreparedSplit
 from sweeper.options import size_bytes
-from sweeper.selection.evidence import BASELINE, REPEAT
-from sweeper.study.arms import ArmPlan, plan_arms
+from sweeper.selection.evidence import BASELINE, REPEAT, Arm
+from sweeper.study.arms import ArmPlan, plan_arm, plan_arms
 from sweeper.study.caveats import warnings_of
-from sweeper.study.exposure import ExposurePlan, plan_exposure
+from sweeper.study.data_facts import data_facts
+from sweeper.study.document import Plain
+from sweeper.study.exposure import ExposurePlan, plan_exposure, records_per_update
 from sweeper.study.fingerprint import Protocol, fingerprint, protocol_of
 from sweeper.study.loading import StudyFile
 from sweeper.study.places import resolved_model
@@ -31,6 +33,7 @@ class Cell:
         arm: The arm's name; `REPEAT` for a repeat, so that nothing counts it among an arm's cells.
         value: The arm's value of the compared key.
         repeats: Id of the cell that this one runs once more; None for a cell of an arm.
+        round: In which round its arm was added; 0 for an arm of the study file.
     """
 
     id: str
@@ -38,6 +41,7 @@ class Cell:
     seed: int
     value: float | str
     repeats: str | None = None
+    round: int = 0
 
     @property
     def runs_arm(self) -> str:
@@ -52,9 +56,12 @@ class Plan:
     Attributes:
         protocol: What the fingerprint is made of.
         cells: Seed by seed, the baseline first; its repeat, where there is one, right after it.
-        arms: The baseline first, the others as the study lists them.
-        exposures: By seed.
+            After them those of arms that were added, round by round.
+        arms: The baseline first, the others as the study lists them, then those that were added.
+        exposures: By seed, of every arm; of the baseline where arms have windows of their own.
+        own_exposures: Those of the other arms then, by the cell's id.
         model: The base model with its absolute path, or its hub id and resolved commit.
+        data: What was prepared: digests, counts and overlaps, as plain values.
     """
 
     name: str
@@ -63,9 +70,25 @@ class Plan:
     cells: tuple[Cell, ...]
     arms: tuple[ArmPlan, ...]
     exposures: Mapping[int, ExposurePlan]
+    own_exposures: Mapping[str, ExposurePlan] = field(default_factory=dict)
     warnings: tuple[str, ...]
     budget_target_tokens: int
     model: ModelOptions
+    data: Mapping[str, Plain] = field(default_factory=dict)
+
+    def exposure(self, cell: Cell) -> ExposurePlan:
+        """Returns what the cell reads."""
+        return self.own_exposures.get(cell.id, self.exposures[cell.seed])
+
+    @property
+    def all_exposures(self) -> tuple[ExposurePlan, ...]:
+        """Seed by seed, and in a seed arm by arm where they differ."""
+        own = self.own_exposures.values()
+        return tuple(
+            each
+            for seed, exposure in self.exposures.items()
+            for each in (exposure, *(each for each in own if each.seed == seed))
+        )
 
 
 def make_plan(study_file: StudyFile, manifest: Manifest, prepared: Path) -> Plan:
@@ -77,11 +100,20 @@ def make_plan(study_file: StudyFile, manifest: Manifest, prepared: Path) -> Plan
     study, folder = study_file.study, study_file.path.parent
     budget = _budget_target_tokens(study, manifest)
     train = PreparedSplit.open(prepared, "train")
+    arms = plan_arms(study)
+    baseline, *others = (arm if arm.records_per_update is not None else None for arm in arms)
     exposures = {
-        seed: plan_exposure(study, train, seed=seed, budget_target_tokens=budget)
+        seed: plan_exposure(study, train, seed=seed, budget_target_tokens=budget, arm=baseline)
         for seed in study.seeds
     }
-    arms = plan_arms(study)
+    own_exposures = {
+        f"{arm.name}/{seed}": plan_exposure(
+            study, train, seed=seed, budget_target_tokens=budget, arm=arm
+        )
+        for seed in study.seeds
+        for arm in others
+        if arm is not None
+    }
     protocol = protocol_of(study, manifest, folder=folder)
     return Plan(
         name=study.name,
@@ -90,9 +122,11 @@ def make_plan(study_file: StudyFile, manifest: Manifest, prepared: Path) -> Plan
         cells=plan_cells(study, arms),
         arms=arms,
         exposures=MappingProxyType(exposures),
-        warnings=warnings_of(study, arms, exposures),
+        own_exposures=MappingProxyType(own_exposures),
+        warnings=warnings_of(study, arms, [*exposures.values(), *own_exposures.values()]),
         budget_target_tokens=budget,
         model=resolved_model(study, folder, commit=manifest.model_commit),
+        data=data_facts(manifest),
     )
 
 
@@ -107,18 +141,25 @@ def make_spec(  # noqa: PLR0913  # one attempt: what, of which plan, where, and 
     fencing_number: int = 0,
     resume_from: Path | None = None,
     resume_elsewhere: bool = False,
+    seed_environment: Mapping[str, str] | None = None,
 ) -> TrialSpec:
     """Returns what one attempt at a cell is told.
 
     Args:
         resume_from: Folder of the cell's last attempt before this one.
         resume_elsewhere: Whether it may go on where the checkpoint does not quite fit.
+        seed_environment: What it has to find where it runs, by field; None: anything.
     """
     study, arm = study_file.study, next(arm for arm in plan.arms if arm.name == cell.runs_arm)
     micro_batch = study.run.micro_batch
     assert micro_batch != "auto", "pending.py refuses it"
     device_memory = study.run.limits.device_memory
-    training = study.training.model_copy(update={"learning_rate": arm.learning_rate_peak})
+    training = study.training.model_copy(
+        update={
+            "learning_rate": arm.learning_rate_peak,
+            "records_per_update": records_per_update(study, arm),
+        }
+    )
     return TrialSpec(
         study=plan.name,
         fingerprint=plan.fingerprint,
@@ -133,7 +174,7 @@ def make_spec(  # noqa: PLR0913  # one attempt: what, of which plan, where, and 
         training=training,
         packing=study.data.packing,
         budget_target_tokens=plan.budget_target_tokens,
-        planned=plan.exposures[cell.seed].planned,
+        planned=plan.exposure(cell).planned,
         evaluation=study.evaluation,
         stop=study.stop,
         micro_batch=micro_batch,
@@ -146,6 +187,7 @@ def make_spec(  # noqa: PLR0913  # one attempt: what, of which plan, where, and 
         checkpoint=study.run.checkpoint,
         resume_from=None if resume_from is None else str(resume_from.resolve()),
         resume_elsewhere=resume_elsewhere,
+        seed_environment=None if seed_environment is None else dict(seed_environment),
     )
 
 
@@ -171,6 +213,26 @@ def plan_cells(study: Study, arms: tuple[ArmPlan, ...]) -> tuple[Cell, ...]:
     if study.selection.noise_floor:
         cells.insert(1, _repeat_of(cells[0]))
     return tuple(cells)
+
+
+def with_added(plan: Plan, study: Study, arms: Iterable[Arm]) -> Plan:
+    """Returns the plan with those arms as well; those that it has already change nothing.
+
+    An added arm has the seeds, the budget and the exposure of all others. What is fingerprinted
+    stays as it is.
+    """
+    known = {arm.name for arm in plan.arms}
+    added = [
+        plan_arm(study, arm.name, arm.number, added_in=arm.round)
+        for arm in arms
+        if arm.name not in known and arm.number is not None
+    ]
+    cells = [
+        Cell(id=f"{arm.name}/{seed}", arm=arm.name, seed=seed, value=arm.value, round=arm.round)
+        for arm in added
+        for seed in study.seeds
+    ]
+    return replace(plan, arms=(*plan.arms, *added), cells=(*plan.cells, *cells))
 
 
 def _repeat_of(cell: Cell) -> Cell:

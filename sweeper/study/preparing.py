@@ -11,7 +11,7 @@ import contextlib
 import fcntl
 import os
 import shutil
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from pathlib import Path
 
 from sweeper.data.manifest import Manifest, changed_sources
@@ -26,6 +26,7 @@ from sweeper.study.loading import StudyFile
 from sweeper.study.places import prepare_request, resolved_model
 from sweeper.study.recorded import is_recorded, recorded_manifest
 from sweeper.study.schema import Study
+from sweeper.study.storage import variables
 from sweeper.training.report import InspectionRequest, ModelReport
 
 
@@ -48,11 +49,15 @@ def prepare(
     request = prepare_request(study, base)
     if is_recorded(folder):
         return recorded_manifest(request, folder)
+    hidden = variables(study.run.storage)
     with _locked(folder) as lock:
+        if is_recorded(folder):  # while this process waited for the lock
+            return recorded_manifest(request, folder)
         if not _is_current(request, folder):
-            _prepare_anew(request, folder, lock=lock, progress=progress)
+            _prepare_anew(request, folder, lock=lock, progress=progress, hidden=hidden)
         manifest = Manifest.read(folder.prepared)
-        _inspect(_inspection(study, base, manifest), folder, lock=lock, progress=progress)
+        inspection = _inspection(study, base, manifest)
+        _inspect(inspection, folder, lock=lock, progress=progress, hidden=hidden)
     check_fit(study, manifest, ModelReport.read(folder.model_report))
     return manifest
 
@@ -71,11 +76,20 @@ def _is_current(request: PrepareRequest, folder: StudyFolder) -> bool:
 
 
 def _prepare_anew(
-    request: PrepareRequest, folder: StudyFolder, *, lock: int, progress: Progress
+    request: PrepareRequest,
+    folder: StudyFolder,
+    *,
+    lock: int,
+    progress: Progress,
+    hidden: Collection[str],
 ) -> None:
-    """Lets the child write beside the old data, then puts the new in their place."""
-    made, discarded = folder.path / "prepared.new", folder.path / "prepared.old"
-    asked = folder.path / "prepare.json"
+    """Lets the child write beside the old data, then puts the new in their place.
+
+    Hosts that share the folder on a file system without locks between them may both do this: each
+    has names of its own until the last step.
+    """
+    made, discarded = folder.of_this_host("prepared.new"), folder.of_this_host("prepared.old")
+    asked = folder.of_this_host("prepare.json")
     with _as_run_folder_error(folder):
         shutil.rmtree(made, ignore_errors=True)
         shutil.rmtree(discarded, ignore_errors=True)
@@ -89,14 +103,17 @@ def _prepare_anew(
             purpose="preparing the data",
             log=folder.prepare_log,
             kept_open=(lock,),
+            hidden=hidden,
         ),
         progress,
     )
     with _as_run_folder_error(folder):
         write_whole(made / folder.inputs.name, inputs.model_dump_json(indent=1))
-        if folder.prepared.exists():
-            folder.prepared.rename(discarded)
-        made.rename(folder.prepared)
+        if not _is_current(request, folder):  # as it is when another host was faster
+            if folder.prepared.exists():
+                folder.prepared.rename(discarded)
+            made.rename(folder.prepared)
+        shutil.rmtree(made, ignore_errors=True)
         shutil.rmtree(discarded, ignore_errors=True)
         asked.unlink()
 
@@ -108,14 +125,19 @@ def _inspection(study: Study, base: Path, manifest: Manifest) -> InspectionReque
 
 
 def _inspect(
-    request: InspectionRequest, folder: StudyFolder, *, lock: int, progress: Progress
+    request: InspectionRequest,
+    folder: StudyFolder,
+    *,
+    lock: int,
+    progress: Progress,
+    hidden: Collection[str],
 ) -> None:
     """Has the model's shape looked at, unless the same was asked and answered before."""
     text = request.model_dump_json(indent=1)
     answered = folder.inspection.exists() and folder.model_report.exists()
     if answered and folder.inspection.read_text(encoding="utf-8") == text:
         return
-    asked = folder.path / "inspect.json"
+    asked = folder.of_this_host("inspect.json")
     with _as_run_folder_error(folder):
         folder.inspection.unlink(missing_ok=True)
         asked.write_text(text, encoding="utf-8")
@@ -126,6 +148,7 @@ def _inspect(
             purpose="looking at the model",
             log=folder.prepare_log,
             kept_open=(lock,),
+            hidden=hidden,
         ),
         progress,
     )
@@ -141,7 +164,7 @@ def _locked(folder: StudyFolder) -> Iterator[int]:
     The children inherit the descriptor, so that one which outlives this process still holds it.
     """
     with _as_run_folder_error(folder):
-        folder.path.mkdir(parents=True, exist_ok=True)
+        folder.make()
         lock = os.open(folder.prepare_lock, os.O_CREAT | os.O_RDWR, 0o644)
     try:
         with _as_run_folder_error(folder):

@@ -9,6 +9,7 @@ from pathlib import Path
 from sweeper.data.manifest import Manifest, changed_sources, file_sha256
 from sweeper.data.request import PrepareRequest
 from sweeper.errors import Fault, RunFolderError, StudyConflict
+from sweeper.study.database_place import database_file
 from sweeper.study.folder import StudyFolder
 from sweeper.study.inputs import WAY_ON, Inputs, changed_inputs
 from sweeper.study.loading import load_study
@@ -17,7 +18,8 @@ from sweeper.study.storage import SQLITE, database_url
 
 def is_recorded(folder: StudyFolder) -> bool:
     """Tells whether a study has begun in the folder, so that its prepared data must stay."""
-    return folder.database.exists() or folder.recorded_study.exists()
+    known = (folder.database, folder.database_note, folder.recorded_study)
+    return any(file.exists() for file in known)
 
 
 def begun_on(folder: StudyFolder) -> str | None:
@@ -25,8 +27,9 @@ def begun_on(folder: StudyFolder) -> str | None:
 
     Raises:
         StudyFileError: The recorded study file cannot be read.
+        StudyConflict: Its database is on another host's disk.
     """
-    if folder.database.exists():
+    if database_file(folder).exists():
         return SQLITE
     if not folder.recorded_study.exists():
         return None
@@ -42,6 +45,18 @@ def recorded_url(folder: StudyFolder, environ: Mapping[str, str]) -> str | None:
     """
     storage = begun_on(folder)
     return None if storage is None else database_url(storage, folder, environ)
+
+
+def lost_database(folder: StudyFolder) -> Fault | None:
+    """Returns what to say of a folder with attempts that no database knows; None without any."""
+    if not any(folder.trials.glob("*/attempts/*")):
+        return None
+    return Fault(
+        what="the run folder holds attempts, but the database that knew them is gone",
+        where=str(folder.path),
+        hint=f"`sweeper rebuild {folder.path}` makes it anew from the folder; or put the database "
+        "back, or start a study of its own with --as NEW-NAME",
+    )
 
 
 def recorded_manifest(request: PrepareRequest, folder: StudyFolder) -> Manifest:

@@ -15,11 +15,14 @@ from sweeper.options import HIGHEST_SANE_RATE
 from sweeper.selection.evidence import BASELINE
 from sweeper.study.document import Finding, Located
 from sweeper.study.findings import RATE, StudyDocument, rate_hint
+from sweeper.study.sbatch import EXPECTED as EXPECTED_OPTION
+from sweeper.study.sbatch import fault_in_option
 from sweeper.study.schema import Study
 from sweeper.study.storage import EXPECTED as EXPECTED_STORAGE
 from sweeper.study.storage import fault_in
 
-COMPARABLE = (RATE, "training.records_per_update", "training.precision")
+RECORDS = "training.records_per_update"
+COMPARABLE = (RATE, RECORDS, "training.precision")
 """The keys that can be a study's factor; see `pending.py` for those not built yet."""
 
 _ARM_NAME = re.compile(r"[a-z][a-z0-9_]*")
@@ -169,6 +172,37 @@ def _derived_rates_are_sane(study: Study, document: StudyDocument) -> Iterator[F
             )
 
 
+def _batches_are_whole(study: Study, document: StudyDocument) -> Iterator[Finding]:
+    if study.compare.key != RECORDS:
+        return
+    own = study.training.records_per_update
+    for name, factor in (study.compare.multiply or {}).items():
+        if not math.isclose(factor * own, max(1, round(factor * own)), rel_tol=1e-9):
+            path = ("compare", "multiply", name)
+            yield document.finding(
+                path,
+                f"an update of the arm `{name}` would not take whole records",
+                got=f"{document.written(path)} x {own} = {factor * own:g}",
+                expected="a factor that makes training.records_per_update another whole number",
+            )
+
+
+def _only_rates_have_an_edge(study: Study, document: StudyDocument) -> Iterator[Finding]:
+    """What asks about a rate, or adds one, belongs in a study of rates."""
+    if study.compare.key != RECORDS:
+        return
+    about = f"with compare.key: {study.compare.key}"
+    if study.question.kind != "which":
+        path = ("question", "kind")
+        what = "the question is about the rate, which is not what is compared"
+        yield document.finding(path, what, got=study.question.kind, expected=f"which {about}")
+    if study.selection.extensions:
+        path = ("selection", "extensions")
+        got = document.written(path)
+        what = "only rates are extended beyond an edge"
+        yield document.finding(path, what, got=got, expected=f"0 {about}")
+
+
 def _seeds_differ(study: Study, document: StudyDocument) -> Iterator[Finding]:
     for position, seed in enumerate(study.seeds):
         if seed in study.seeds[:position]:
@@ -289,6 +323,14 @@ def _storage_is_usable(study: Study, document: StudyDocument) -> Iterator[Findin
         )
 
 
+def _sbatch_options_are_the_users(study: Study, document: StudyDocument) -> Iterator[Finding]:
+    launcher = study.run.launcher
+    for name, value in launcher.sbatch.items() if launcher.kind == "slurm" else ():
+        at = ("run", "launcher", "sbatch", name)
+        if (why := fault_in_option(name, value)) is not None:
+            yield document.finding(at, why, expected=EXPECTED_OPTION)
+
+
 _RULES: tuple[Callable[[Study, StudyDocument], Iterable[Finding]], ...] = (
     _key_can_be_compared,
     _arms_are_given_once,
@@ -298,6 +340,8 @@ _RULES: tuple[Callable[[Study, StudyDocument], Iterable[Finding]], ...] = (
     _arms_differ,
     _rate_is_given_once,
     _derived_rates_are_sane,
+    _batches_are_whole,
+    _only_rates_have_an_edge,
     _seeds_differ,
     _budget_has_one_unit,
     _rows_hold_records,
@@ -307,4 +351,5 @@ _RULES: tuple[Callable[[Study, StudyDocument], Iterable[Finding]], ...] = (
     _flash_attention_has_sixteen_bits,
     _schedule_can_be_honoured,
     _storage_is_usable,
+    _sbatch_options_are_the_users,
 )

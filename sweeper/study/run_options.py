@@ -10,7 +10,7 @@ from typing import Annotated, Literal
 
 from pydantic import Field
 
-from sweeper.options import Duration, NonNegative, Options, Positive, Size
+from sweeper.options import Duration, NonNegative, Options, Positive, PositiveNumber, Size
 
 
 class LocalLauncher(Options):
@@ -20,25 +20,48 @@ class LocalLauncher(Options):
 
 
 class SlurmLauncher(Options):
-    """One Slurm job per attempt."""
+    """One Slurm job per attempt.
+
+    Attributes:
+        sbatch: Options of sbatch by their long names, see `sbatch`.
+        setup: Shell text that the batch script runs before the trial.
+        jobs: At most so many at once; None: one per cell.
+    """
 
     kind: Literal["slurm"]
     sbatch: dict[str, str | int | bool] = Field(default_factory=dict)
     setup: str | None = None
+    jobs: Positive | None = None
 
 
 class RayLauncher(Options):
-    """One Ray task per attempt."""
+    """One Ray task per attempt.
+
+    Attributes:
+        jobs: At most so many at once; None: one per cell.
+        cpus: That each takes.
+        gpus: Likewise.
+    """
 
     kind: Literal["ray"]
     address: str | None = None
+    jobs: Positive | None = None
+    cpus: Positive = 1
+    gpus: NonNegative = 0
 
 
 class DaskLauncher(Options):
-    """One Dask task per attempt."""
+    """One Dask task per attempt.
+
+    Attributes:
+        jobs: At most so many at once; None: one per cell.
+        resources: That each takes, by the names that the workers were started with.
+    """
 
     kind: Literal["dask"]
     address: str | None = None
+    jobs: Positive | None = None
+    resources: dict[str, PositiveNumber] = Field(default_factory=dict)
 
 
 Launcher = Annotated[
@@ -78,7 +101,21 @@ class Tracker(Options):
 
 
 class RunOptions(Options):
-    """Slots, limits and launchers."""
+    """Slots, limits and launchers.
+
+    Attributes:
+        slots: `auto`: the GPUs that `CUDA_VISIBLE_DEVICES` names, else those that the driver lists,
+            else the cores. Or a list of devices as that variable names them (`0`, `GPU-…`,
+            `MIG-…`); `cpu` is a slot without one.
+        trials_per_device: Trials that share a GPU, all at once. Each may use all of it: what one
+            takes, the others lack, and running out counts as the trial's own limit; so does
+            `limits.device_memory`, which is for each. A device error counts for the device.
+        use_busy: Take GPUs too on which processes of others compute.
+        quarantine_after: Device errors in a row with which a device is set aside for the run.
+        deadline: Wall time for the whole study, since it began, by the database's clock; pauses
+            between two runs count. Running trials are then stopped and stay resumable; a run with a
+            later deadline goes on.
+    """
 
     micro_batch: Positive | Literal["auto"] = "auto"
     devices_per_trial: Positive = 1

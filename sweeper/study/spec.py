@@ -63,6 +63,8 @@ class TrialSpec(Options):
             on from; that of the one which it resumed from in turn, when it has none. None: the
             trial starts from the beginning.
         resume_elsewhere: Go on even on another kind of device or number of ranks; it is marked.
+        seed_environment: What the seed's first attempt ran on, by field. The attempt ends before
+            it has begun where it finds anything else. None: it may run anywhere.
     """
 
     study: str
@@ -91,6 +93,7 @@ class TrialSpec(Options):
     checkpoint: CheckpointOptions = CheckpointOptions()
     resume_from: str | None = None
     resume_elsewhere: bool = False
+    seed_environment: dict[str, str] | None = None
 
     def settings(self) -> dict[str, str]:
         """Returns what is done, by dotted key, values as JSON: the proof that one factor differs.
@@ -122,6 +125,7 @@ _NOT_A_SETTING: Mapping[str, bool | dict[str, bool]] = MappingProxyType(
         "checkpoint": True,
         "resume_from": True,
         "resume_elsewhere": True,
+        "seed_environment": True,
         "model": {"path": True},
     }
 )

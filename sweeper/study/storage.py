@@ -13,6 +13,7 @@ from collections.abc import Mapping
 from urllib.parse import parse_qsl, quote
 
 from sweeper.errors import Fault, StudyFileError
+from sweeper.study.database_place import database_file
 from sweeper.study.folder import StudyFolder
 
 SQLITE = "sqlite"
@@ -34,6 +35,7 @@ _URL = re.compile(
 """Stricter than drivers are: what follows a stray @ would be told as the name of a host."""
 
 _NOT_IN_QUERY = frozenset({"password", "sslpassword", "options", "user"})
+_DRIVERS_OWN = "PGPASSWORD"
 _LONGEST_NAME = 63
 _LONGEST_START = 42
 
@@ -57,17 +59,23 @@ def fault_in(storage: str) -> tuple[str, str | None] | None:
     return None
 
 
-def database_url(storage: str, folder: StudyFolder, environ: Mapping[str, str]) -> str:
+def database_url(
+    storage: str, folder: StudyFolder, environ: Mapping[str, str], *, beside: str = ""
+) -> str:
     """Returns the URL to connect with; it may hold a password, and is not to be shown or kept.
 
     A variable that stands for the whole value holds a URL; one within a URL holds a plain piece of
     it, and special characters of that are encoded here.
 
+    Args:
+        beside: Added to the name of the study's schema on a server.
+
     Raises:
         StudyFileError: A variable is not set, or the URL it holds cannot be used.
+        StudyConflict: An SQLite file is on another host's disk.
     """
     if storage == SQLITE:
-        return folder.database_url
+        return f"sqlite:///{database_file(folder)}"
     is_whole = _VARIABLE.fullmatch(storage) is not None
     url = _VARIABLE.sub(lambda found: _value(found[1], environ, is_whole=is_whole), storage)
     found = _URL.fullmatch(url)
@@ -81,8 +89,17 @@ def database_url(storage: str, folder: StudyFolder, environ: Mapping[str, str]) 
                 hint="Encode special characters of the URL that a variable holds, @ as %40",
             )
         )
-    search_path = quote(f'-csearch_path="{schema_name(folder.path.name)}"', safe="")
+    search_path = quote(f'-csearch_path="{schema_name(folder.path.name + beside)}"', safe="")
     return f"{url}{'?' if found['query'] is None else '&'}options={search_path}"
+
+
+def variables(storage: str) -> tuple[str, ...]:
+    """Returns the environment variables that may hold a secret of the database's.
+
+    Those that the value names, and one that PostgreSQL's driver reads by itself. They are for the
+    coordinator alone: no trial needs them, and what they hold is not to be shown.
+    """
+    return tuple(dict.fromkeys([*_VARIABLE.findall(storage), _DRIVERS_OWN]))
 
 
 def schema_name(study: str) -> str:

@@ -1,4 +1,4 @@
-"""The end of an attempt: evidence, reason, artifacts, our record, Optuna, in this order.
+"""The end of an attempt: evidence, reason, artifacts, verdict, our record, Optuna, in this order.
 
 Each step may be repeated, and none is needed twice: whoever is killed between two of them is
 followed by a run that does the rest, from the attempt's folder and from our own record.
@@ -14,7 +14,10 @@ from sweeper.errors import EventsDamaged
 from sweeper.records import Artifact, Event, Outcome, OutcomeKind, Reason
 from sweeper.store.claims import Claim, Process
 from sweeper.store.endings import Cost
+from sweeper.store.plain import LONGEST_DETAIL, harmless
 from sweeper.store.store import StudyStore
+from sweeper.sweep.mirroring import mirror_attempt
+from sweeper.sweep.verdicts import Verdict, leave_verdict, now, readable_verdict
 from sweeper.trial.folder import AttemptFolder
 from sweeper.workers.ending import judge, listen
 from sweeper.workers.supervision import Supervision
@@ -76,22 +79,59 @@ def finish_attempt(
         StoreError: The database cannot be used; nothing is lost, and it may be called again.
     """
     history = _read(folder)
-    history = history.compared_with(store.ingest(claim, history.events))
+    recorded = store.ingest(claim, history.events)
+    history = history.compared_with(recorded)
     store.record_processes(claim, supervisor=_supervisor(supervision), child=_child(supervision))
     outcome = _outcome(history, folder, supervision, terms, asked)
-    record_outcome(store, claim, outcome, cost=_cost(supervision), terms=terms)
+    record_verdict(
+        store,
+        folder,
+        Verdict(
+            claim=claim,
+            outcome=outcome,
+            cost=_cost(supervision),
+            max_resumes=terms.max_resumes,
+            events=recorded,
+            supervisor=_supervisor(supervision),
+            child=_child(supervision),
+            at=now(),
+        ),
+    )
     return outcome
 
 
-def record_outcome(
-    store: StudyStore, claim: Claim, outcome: Outcome, *, cost: Cost, terms: Terms
+def record_unstarted(
+    store: StudyStore, claim: Claim, folder: AttemptFolder, outcome: Outcome, *, terms: Terms
 ) -> None:
-    """Ends the attempt on our record; a result that came too late is stored apart there.
+    """Puts on record how an attempt ended that could not be started.
 
     Raises:
         StoreError: The database cannot be used.
     """
-    store.finish(claim, outcome, cost=cost, max_resumes=terms.max_resumes)
+    resumes = terms.max_resumes
+    verdict = Verdict(claim=claim, outcome=outcome, cost=Cost(), max_resumes=resumes, at=now())
+    record_verdict(store, folder, verdict)
+
+
+def record_verdict(store: StudyStore, folder: AttemptFolder, verdict: Verdict) -> None:
+    """Ends the attempt on our record, once its folder says how.
+
+    A result that came too late is stored apart, here and there.
+
+    Raises:
+        StoreError: The database cannot be used.
+    """
+    claim, outcome = verdict.claim, verdict.outcome
+    before = readable_verdict(folder.verdict)
+    is_first = before is None or before.outcome.reason is outcome.reason
+    if is_first:
+        leave_verdict(folder.verdict, verdict)
+    counts = store.finish(claim, outcome, cost=verdict.cost, max_resumes=verdict.max_resumes)
+    if not counts:
+        leave_verdict(folder.late_verdict(outcome.reason), verdict)
+    if counts is not is_first:  # another verdict stands there than the one on record
+        row = store.attempts(claim.cell)[claim.attempt - 1]
+        mirror_attempt(folder, row, max_resumes=verdict.max_resumes)
 
 
 def _read(folder: AttemptFolder) -> _History:
@@ -126,7 +166,16 @@ def _outcome(
         if outcome.reason is Reason.RESULT_MISSING:
             detail = f"{detail}; {history.damage}"
         outcome = dataclasses.replace(outcome, detail=detail, evidence=evidence)
-    return outcome
+    return _harmless(outcome)
+
+
+def _harmless(outcome: Outcome) -> Outcome:
+    """Returns the outcome as it is stored and told, whatever the trial put into it."""
+    return dataclasses.replace(
+        outcome,
+        detail=harmless(outcome.detail, LONGEST_DETAIL),
+        evidence={harmless(name): harmless(fact) for name, fact in outcome.evidence.items()},
+    )
 
 
 def _with_artifacts(outcome: Outcome, history: _History, folder: Path, terms: Terms) -> Outcome:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
-import json
+import logging
 import os
 import shutil
 from collections.abc import Iterator
@@ -14,13 +14,23 @@ from sweeper.errors import Fault, StudyBusy, StudyConflict
 from sweeper.files import write_whole
 from sweeper.store.planning import RecordedStudy
 from sweeper.store.store import StudyStore
+from sweeper.study.database_place import database_file, settle_database_file
 from sweeper.study.folder import StudyFolder
 from sweeper.study.loading import StudyFile
 from sweeper.study.plan import Plan
-from sweeper.study.recorded import begun_on
+from sweeper.study.recorded import begun_on, lost_database
 from sweeper.study.storage import SQLITE, database_url, schema_name
+from sweeper.sweep.adopting import WAY_IN
 from sweeper.sweep.conflicts import refuse_conflicts, started_cells
+from sweeper.sweep.extending import plan_on_record
+from sweeper.sweep.mirroring import mirrored
+from sweeper.sweep.observer import Observer, SilentObserver
 from sweeper.sweep.optuna_study import OptunaStudy
+from sweeper.sweep.plan_file import write_plan
+
+_log = logging.getLogger(__name__)
+
+_OPEN_FOLDER = "other users may look into the run folder; `chmod 700 {}` keeps them out"
 
 
 @contextlib.contextmanager
@@ -45,45 +55,84 @@ def opened(study_file: StudyFile, folder: StudyFolder) -> Iterator[StudyStore | 
 
 @contextlib.contextmanager
 def founded(
-    study_file: StudyFile, plan: Plan, folder: StudyFolder, *, elsewhere: bool = False
+    study_file: StudyFile,
+    plan: Plan,
+    folder: StudyFolder,
+    *,
+    elsewhere: bool = False,
+    joins: bool = False,
+    observer: Observer | None = None,
 ) -> Iterator[tuple[StudyStore, OptunaStudy]]:
     """Opens the study's record and its Optuna study, creating what is missing.
 
-    Only the study's one coordinator may call it. Whoever was killed half-way is followed by a
-    call that does the rest.
+    Coordinators on several hosts do so one after another. Whoever was killed half-way is followed
+    by a call that does the rest.
 
     Args:
         elsewhere: See `refuse_conflicts`.
+        joins: Whether the study may have begun in a run folder on another host's disk.
+        observer: Is told where the database is, if that is not the run folder.
 
     Raises:
         StudyConflict: The folder holds a study with another fingerprint, or one whose trials ran
             under other limits, or the database one of another run folder.
         StudyFileError: The URL of the database is not complete.
+        RunFolderError: The run folder's file system allows no SQLite file, and no other does.
         StoreError: The database cannot be used.
     """
+    watching = observer or SilentObserver()
     storage = study_file.study.run.storage
+    if storage == SQLITE:
+        settled = settle_database_file(folder, os.environ)
+        if settled.told is not None:
+            watching.message(settled.told)
+        if not settled.file.exists():
+            _refuse_lost_database(folder, str(settled.file))
     url = database_url(storage, folder, os.environ)
-    if storage == SQLITE and not folder.database.exists():
-        _refuse_lost_database(folder, folder.database.name)
-    with StudyStore.create(url) as store:
-        if storage != SQLITE:
-            _refuse_strange_study(store, folder)
-        refuse_conflicts(store, plan, study_file, folder, elsewhere=elsewhere)
-        if store.find_study() is None:
-            write_whole(folder.plan, _plan_text(plan), durable=True)
-            write_whole(folder.recorded_study, study_file.text, durable=True)
-        store.record_study(_record_of(study_file, plan))
-        store.add_cells(plan.cells)
-        factor = study_file.study.compare.key.rpartition(".")[2]
-        optuna_study = OptunaStudy.open(url, name=plan.name, factor=factor, cells=plan.cells)
-        with contextlib.closing(optuna_study):
+    with StudyStore.create(url) as store, contextlib.ExitStack() as closing:
+        with store.turn():
+            if storage != SQLITE:
+                _refuse_strange_study(store, folder, joins=joins)
+            refuse_conflicts(store, plan, study_file, folder, elsewhere=elsewhere)
+            plan = plan_on_record(plan, study_file.study, store)
+            if store.find_study() is None or not folder.recorded_study.exists():
+                _write_study(study_file, plan, folder, watching)
+            elif any(arm.round for arm in plan.arms):
+                _complete_plan(study_file, plan, folder)
+            store.record_study(_record_of(study_file, plan), data=plan.data)
+            store.add_cells(plan.cells)
+            factor = study_file.study.compare.key.rpartition(".")[2]
+            optuna_study = OptunaStudy.open(url, name=plan.name, factor=factor, cells=plan.cells)
+            closing.callback(optuna_study.close)
             optuna_study.enqueue(fingerprint=plan.fingerprint)
             store.link_optuna(optuna_study.numbers())
+        with mirrored(store, folder, max_resumes=study_file.study.run.max_resumes):
             yield store, optuna_study
 
 
-def _refuse_strange_study(store: StudyStore, folder: StudyFolder) -> None:
+def _write_study(
+    study_file: StudyFile, plan: Plan, folder: StudyFolder, watching: Observer
+) -> None:
+    """Writes plan and study file into the run folder, which says then that the study has begun."""
+    if folder.is_for_others:
+        watching.message(_OPEN_FOLDER.format(folder.path))
+    write_plan(study_file, plan, folder)
+    write_whole(folder.recorded_study, study_file.text, durable=True)
+
+
+def _complete_plan(study_file: StudyFile, plan: Plan, folder: StudyFolder) -> None:
+    """Adds to the plan in the run folder what was added to the study; a full disk does no harm."""
+    try:
+        write_plan(study_file, plan, folder)
+    except OSError as error:
+        _log.warning("%s: %s", folder.plan, error)
+
+
+def _refuse_strange_study(store: StudyStore, folder: StudyFolder, *, joins: bool) -> None:
     """Makes sure that run folder and database server speak of one study.
+
+    Args:
+        joins: Whether the study's other run folders may be unknown to this one.
 
     Raises:
         StudyConflict: One of them knows nothing of the other's.
@@ -91,15 +140,38 @@ def _refuse_strange_study(store: StudyStore, folder: StudyFolder) -> None:
     schema = schema_name(folder.path.name)
     if store.find_study() is None:
         _refuse_lost_database(folder, f"schema {schema} in the database of run.storage")
-    elif not folder.recorded_study.exists():
+    elif not joins and not folder.recorded_study.exists():
         raise StudyConflict(
             Fault(
                 what="the database holds a study of this name that began in another run folder",
                 where=f"schema {schema}",
                 got=str(folder.path),
-                hint="Run it there, or start a study of its own with --as NEW-NAME",
+                hint=f"Run it there, or: {WAY_IN}. --as NEW-NAME starts a study of its own",
             )
         )
+
+
+def refuse_single_host(study_file: StudyFile, folder: StudyFolder) -> None:
+    """Accepts the study as one whose record several hosts can share.
+
+    Raises:
+        StudyConflict: Its record is an SQLite file, which belongs to one host.
+    """
+    if study_file.study.run.storage != SQLITE:
+        return
+    begun = begun_on(folder) is not None
+    new_name = " and, as this one has begun on SQLite, `--as NEW-NAME`" if begun else ""
+    raise StudyConflict(
+        Fault(
+            what="workers on several hosts share a study through a database server, and its record "
+            "is an SQLite file, which only one host may write",
+            where="run.storage",
+            got=study_file.study.run.storage,
+            expected="postgresql+psycopg://USER:${PASSWORD}@HOST/DATABASE",
+            hint=f"Write that in the study file{new_name}; or keep SQLite and `sweeper run`, which "
+            "uses all devices of this host, or those of an engine such as Slurm (run.launcher)",
+        )
+    )
 
 
 def _other_storage(folder: StudyFolder) -> Fault:
@@ -118,17 +190,8 @@ def _refuse_lost_database(folder: StudyFolder, expected: str) -> None:
     Raises:
         StudyConflict: It would run them again, in their own folders.
     """
-    if not any(folder.trials.glob("*/attempts/*")):
-        return
-    raise StudyConflict(
-        Fault(
-            what="the run folder holds attempts, but the database that knew them is gone",
-            where=str(folder.path),
-            expected=expected,
-            hint="Put the database back, or move the folder away, or start a study of its own "
-            "with --as NEW-NAME",
-        )
-    )
+    if (lost := lost_database(folder)) is not None:
+        raise StudyConflict(dataclasses.replace(lost, expected=expected))
 
 
 def discard(folder: StudyFolder, store: StudyStore, study_file: Path) -> int:
@@ -166,9 +229,10 @@ def discard(folder: StudyFolder, store: StudyStore, study_file: Path) -> int:
     # What says that there is a study goes last: as long as it is there, the same command does the
     # rest. That is the database, or for one on a server the recorded study file.
     store.delete()
-    database = folder.database
+    database = database_file(folder)
     sidecars = (database.with_name(database.name + ending) for ending in ("-wal", "-shm"))
-    for file in (folder.plan, folder.recorded_study, *sidecars, database):
+    own = (folder.journal, folder.chain, folder.plan, folder.recorded_study, *sidecars, database)
+    for file in (*own, folder.database_note):
         file.unlink(missing_ok=True)
     return attempts
 
@@ -180,23 +244,7 @@ def _record_of(study_file: StudyFile, plan: Plan) -> RecordedStudy:
         protocol=plan.protocol,
         study_yaml=study_file.text,
         factor_key=study_file.study.compare.key,
-        arms={arm.name: arm.value for arm in plan.arms},
+        arms={arm.name: arm.value for arm in plan.arms if arm.round == 0},
         seeds=study_file.study.seeds,
         budget_target_tokens=plan.budget_target_tokens,
     )
-
-
-def _plan_text(plan: Plan) -> str:
-    """Returns cells, exposure plan and fingerprint as JSON, for people and other programs."""
-    exposures = {
-        str(seed): dataclasses.asdict(exposure) | {"planned": exposure.planned.model_dump()}
-        for seed, exposure in plan.exposures.items()
-    }
-    content = {
-        "name": plan.name,
-        "fingerprint": plan.fingerprint,
-        "budget_target_tokens": plan.budget_target_tokens,
-        "cells": [dataclasses.asdict(cell) for cell in plan.cells],
-        "exposures": exposures,
-    }
-    return json.dumps(content, indent=1, allow_nan=False)

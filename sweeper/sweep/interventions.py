@@ -16,8 +16,10 @@ from sweeper.study.loading import StudyFile, load_study
 from sweeper.study.plan import Cell
 from sweeper.study.recorded import recorded_url
 from sweeper.sweep.agreed_limits import raised_limits, under_agreed_limits
+from sweeper.sweep.conflicts import refuse_frozen
 from sweeper.sweep.coordinator import only_coordinator
 from sweeper.sweep.founding import opened
+from sweeper.sweep.mirroring import mirrored
 from sweeper.sweep.observer import Observer
 from sweeper.sweep.optuna_study import OptunaStudy
 from sweeper.sweep.reconciling import reconcile
@@ -96,11 +98,12 @@ def cancel_trial(
     """Takes a trial that waits out of the study; until that is closed it can be retried.
 
     Raises:
-        StudyConflict: It has ended, or never was to run.
+        StudyConflict: It has ended, or never was to run, or the study's choice is frozen.
         StudyBusy: A coordinator runs the study.
         StoreError: The database cannot be used.
     """
     with attended(study_file, folder, observer) as store:
+        refuse_frozen(store, folder)
         cell = _cell(store, trial)
         if not store.cancel(trial, "cancelled by the user"):
             raise StudyConflict(
@@ -119,10 +122,12 @@ def close_study(
     """Closes the study: cells that are open end as cancelled; returns these. Again does no harm.
 
     Raises:
+        StudyConflict: Its choice is frozen.
         StudyBusy: A coordinator runs the study.
         StoreError: The database cannot be used.
     """
     with attended(study_file, folder, observer) as store:
+        refuse_frozen(store, folder)
         return () if store.is_closed() else store.close_study("the user closed the study")
 
 
@@ -136,9 +141,11 @@ def attended(
         with opened(study_file, folder) as store:
             assert store is not None, "the caller has found it on record"
             with contextlib.closing(_mirror(store, folder)) as optuna_study:
-                optuna_study.enqueue(fingerprint=store.study().fingerprint)
+                with store.turn():
+                    optuna_study.enqueue(fingerprint=store.study().fingerprint)
                 reconcile(store, optuna_study)
-                yield store
+                with mirrored(store, folder, max_resumes=study_file.study.run.max_resumes):
+                    yield store
                 reconcile(store, optuna_study)
 
 
@@ -157,6 +164,7 @@ def _mirror(store: StudyStore, folder: StudyFolder) -> OptunaStudy:
 
 
 def _refuse_closed(store: StudyStore, folder: StudyFolder) -> None:
+    refuse_frozen(store, folder)
     if store.is_closed():
         raise StudyConflict(
             Fault(

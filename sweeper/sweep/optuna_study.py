@@ -25,14 +25,20 @@ from optuna.samplers import RandomSampler
 from optuna.storages import RDBStorage
 from optuna.trial import FrozenTrial, TrialState
 
-from sweeper.errors import StoreError
+from sweeper.errors import StoreError, StoreUnavailable
 from sweeper.records import OutcomeKind, Reason
-from sweeper.store.engine import DATABASE_ERRORS, engine_options, harden
+from sweeper.store.engine import (
+    DATABASE_ERRORS,
+    engine_options,
+    harden,
+    may_pass,
+    tell_lost_answers,
+)
 from sweeper.store.status import CellStatus
 from sweeper.study.plan import Cell
 
 LOWEST_FACTOR = 1e-12
-HIGHEST_FACTOR = 1e3
+HIGHEST_FACTOR = 1e6
 """Bounds of a numeric factor's distribution: wide, so that further arms fit in later."""
 
 
@@ -85,6 +91,7 @@ class OptunaStudy:
         with _as_store_error("open for Optuna"):
             storage = RDBStorage(url, engine_kwargs=engine_options(url))
         harden(storage.engine)
+        tell_lost_answers(storage.engine)  # Optuna would add a trial twice
         return cls(storage, name=name, factor=factor, cells=cells)
 
     def close(self) -> None:
@@ -109,9 +116,18 @@ class OptunaStudy:
                     self._study.enqueue_trial({self._factor: cell.value}, attributes)
             self._trial_ids = self._find_trials()
 
+    def add(self, cells: Sequence[Cell]) -> None:
+        """Takes cells in that were added to the study; `enqueue` queues trials for them."""
+        self._cells |= {cell.id: cell for cell in cells}
+
+    def knows(self, cell_id: str) -> bool:
+        """Says whether a trial was queued for the cell."""
+        return cell_id in self._trial_ids
+
     def queue_again(self, cell_id: str) -> None:
         """Queues another trial for a cell whose trial has ended; nothing, if it has not."""
         with _as_store_error(f"queue trial {cell_id} again"):
+            self._trial_ids = self._find_trials()  # it may be there, and the answer was lost
             ended = self._trial(cell_id)
             if not ended.state.is_finished():
                 return
@@ -149,6 +165,12 @@ class OptunaStudy:
         """Says whether Optuna was told how the cell ended."""
         with _as_store_error(f"read trial {cell_id}"):
             return self._trial(cell_id).state.is_finished()
+
+    def mirror_choice(self, name: str, choice: Mapping[str, object]) -> None:
+        """Writes the frozen choice as that user attribute of the study."""
+        with _as_store_error("take over the frozen choice"):
+            if self._study.user_attrs.get(name) != choice:
+                self._study.set_user_attr(name, dict(choice))
 
     def numbers(self) -> dict[str, int]:
         """Returns the Optuna trial number of every cell."""
@@ -214,7 +236,9 @@ def _as_store_error(action: str) -> Iterator[None]:
     try:
         yield
     except (StorageInternalError, *DATABASE_ERRORS) as error:
-        raise StoreError(f"the study database did not {action}: {error.__cause__}") from error
+        cause = error.__cause__ or error
+        kind = StoreUnavailable if may_pass(error) or may_pass(cause) else StoreError
+        raise kind(f"the study database did not {action}: {cause}") from error
 
 
 @contextlib.contextmanager

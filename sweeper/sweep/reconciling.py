@@ -7,8 +7,11 @@ way round; so this is both the last step of an ending and its repair on the next
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping
 
-from sweeper.records import OutcomeKind
+from sweeper.records import OutcomeKind, Reason
+from sweeper.selection.chain import EntryKind
+from sweeper.selection.frozen import OPTUNA_ATTRIBUTE, Frozen
 from sweeper.store.reading import CellRecord
 from sweeper.store.status import CellStatus
 from sweeper.store.store import StudyStore
@@ -18,13 +21,19 @@ from sweeper.training.watch import VALIDATION
 
 
 def reconcile(store: StudyStore, optuna_study: OptunaStudy) -> None:
-    """Brings every cell's Optuna trial in step with the record.
+    """Brings every cell's Optuna trial in step with the record, and the frozen choice.
 
     Raises:
         StoreError: The database cannot be used; what is missing is added the next time.
     """
-    for cell in store.cells():
-        bring_in_step(store, optuna_study, cell)
+    with store.turn():
+        for cell in store.cells():
+            if optuna_study.knows(cell.cell):  # if not, another worker has just added it
+                bring_in_step(store, optuna_study, cell)
+        link = store.chain.last(EntryKind.SELECTION_FROZEN)
+        if link is not None:
+            choice = Frozen.from_facts(link.facts).mirrored(link.digest)
+            optuna_study.mirror_choice(OPTUNA_ATTRIBUTE, choice)
 
 
 def bring_in_step(store: StudyStore, optuna_study: OptunaStudy, cell: CellRecord) -> None:
@@ -72,10 +81,23 @@ def _ending(store: StudyStore, cell: CellRecord) -> Ending:
     evidence = json.loads(str(attempts[-1]["evidence"])) if attempts else {}
     (trial,) = store.trials(cell.cell)
     loss = trial["validation_loss"]  # at the declared checkpoint, as in every table
+    if cell.outcome is OutcomeKind.COMPLETED and loss is None:
+        return _without_loss(evidence)
     return Ending(
         outcome=cell.outcome or CellStatus.NOT_RUN,
         reason=cell.reason or CellStatus.NOT_RUN,
         detail=cell.detail or "",
         evidence={str(name): str(value) for name, value in evidence.items()},
         validation_loss=loss if isinstance(loss, float) else None,
+    )
+
+
+def _without_loss(evidence: Mapping[str, object]) -> Ending:
+    """Returns how a completed cell counts whose history lacks the endpoint: as without a result."""
+    return Ending(
+        outcome=OutcomeKind.FAILED,
+        reason=Reason.RESULT_MISSING,
+        detail="it completed, but its last validation loss is not on record",
+        evidence={str(name): str(value) for name, value in evidence.items()},
+        validation_loss=None,
     )

@@ -2,26 +2,23 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from sweeper.data.manifest import Manifest
-from sweeper.data.request import PrepareRequest
-from sweeper.errors import Fault, PlanError, RunFolderError, StudyConflict
+from sweeper.errors import Fault, RunFolderError
 from sweeper.files import write_whole
 from sweeper.study.child import ChildCall, Progress, run_child
 from sweeper.study.folder import StudyFolder
-from sweeper.study.inputs import Inputs, changed_inputs
 from sweeper.study.loading import load_study
-from sweeper.sweep.devices import is_on_cpu
+from sweeper.study.storage import variables
+from sweeper.sweep.afterwards import refuse_another_model, slot_alike
 from sweeper.trial.folder import AttemptFolder
 from sweeper.trial.replay.folder import ReplayFolder
 from sweeper.trial.replay.report import ReplayReport
 from sweeper.trial.replay.request import Change, ReplayRequest
 from sweeper.workers.environment import trial_environment
-from sweeper.workers.slots import Slot, find_slots, this_machine
+from sweeper.workers.slots import Slot
 
 MODULE = "sweeper.trial.replay"
 
@@ -65,7 +62,7 @@ def replay(order: ReplayOrder, *, progress: Progress) -> Replay:
         UserError: The attempt cannot be replayed, or not so, or there is no such device.
         SweeperError: The child failed in another way.
     """
-    _refuse_another_model(order.folder)
+    refuse_another_model(order.folder)
     slot = _slot(order)
     request = ReplayRequest(
         attempt=str(order.folder.path.resolve() / order.attempt),
@@ -82,6 +79,7 @@ def replay(order: ReplayOrder, *, progress: Progress) -> Replay:
             purpose=f"replaying {order.trial}",
             log=folder.log,
             environment=trial_environment(AttemptFolder(folder.path), slot),
+            hidden=variables(load_study(order.folder.recorded_study).study.run.storage),
         ),
         progress,
     )
@@ -90,37 +88,14 @@ def replay(order: ReplayOrder, *, progress: Progress) -> Replay:
 
 def _slot(order: ReplayOrder) -> Slot:
     """Returns a place of the kind that the attempt ran on, for one rank."""
-    if is_on_cpu(order.environment) is not False:
-        return Slot(name="replay", device=None)
     run = load_study(order.folder.recorded_study).study.run
-    alone = run.model_copy(update={"devices_per_trial": 1, "trials_per_device": 1})
-    slots = find_slots(alone, this_machine(os.environ), memory_bytes_per_rank=1)
-    devices = [slot.device for slot in slots if slot.device is not None]
-    if not devices:
-        raise PlanError(
-            Fault(
-                what="the trial ran on a GPU, and there is none here to replay it on",
-                where=order.trial,
-                expected=order.environment.get("device"),
-                hint="Replay it where it ran: a processor gives other numbers",
-            )
-        )
-    return Slot(name="replay", device=devices[0])
-
-
-def _refuse_another_model(folder: StudyFolder) -> None:
-    """Refuses to replay with weights that are not those of the study.
-
-    Raises:
-        StudyConflict: The model's files have changed, or are gone.
-        RunFolderError: The prepared data are gone.
-    """
-    manifest = Manifest.read(folder.prepared)
-    request = PrepareRequest.read(folder.prepared / "request.json")
-    inputs = Inputs.model_validate_json(folder.inputs.read_bytes())
-    found = changed_inputs(inputs, request, manifest)
-    if faults := [fault for fault in found if fault.where == request.model.path]:
-        raise StudyConflict(*faults)
+    no_gpu = Fault(
+        what="the trial ran on a GPU, and there is none here to replay it on",
+        where=order.trial,
+        expected=order.environment.get("device"),
+        hint="Replay it where it ran: a processor gives other numbers",
+    )
+    return slot_alike(run, order.environment, name="replay", no_gpu=no_gpu)
 
 
 def _new_folder(order: ReplayOrder) -> ReplayFolder:

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import dataclasses
 import os
+from collections.abc import Mapping
 from dataclasses import dataclass, field
+from pathlib import Path
 
 from joblib import Parallel, delayed
 from pydantic import TypeAdapter, ValidationError
@@ -17,15 +19,25 @@ from sweeper.study.folder import StudyFolder
 from sweeper.study.loading import StudyFile
 from sweeper.study.plan import Plan, make_plan
 from sweeper.study.preparing import prepare
+from sweeper.study.run_options import RunOptions
 from sweeper.study.schema import StudyName
-from sweeper.sweep.adopting import adopt_leftovers
+from sweeper.study.storage import SQLITE
+from sweeper.sweep.adopting import adopt_leftovers, refuse_others
 from sweeper.sweep.agreed_limits import under_agreed_limits
-from sweeper.sweep.conflicts import refuse_other_devices
-from sweeper.sweep.coordinator import only_coordinator
+from sweeper.sweep.conflicts import refuse_frozen, refuse_other_devices
+from sweeper.sweep.coordinator import one_of_several, only_coordinator
+from sweeper.sweep.deadline import stop_at_deadline
+from sweeper.sweep.devices import Places, gone, places_of, why_cells_wait
 from sweeper.sweep.disk_room import least_disk_bytes
-from sweeper.sweep.early_end import baseline_failure, first_trial_failure, is_proven
-from sweeper.sweep.founding import discard, founded, opened
+from sweeper.sweep.early_end import is_proven
+from sweeper.sweep.engine_jobs import lanes, refuse_workers, still_running
+from sweeper.sweep.extending import Extending, ReadEvidence, plan_on_record
+from sweeper.sweep.first_turn import settle
+from sweeper.sweep.founding import discard, founded, opened, refuse_single_host
+from sweeper.sweep.leases import LeaseTerms
 from sweeper.sweep.observer import Observer, SilentObserver
+from sweeper.sweep.optuna_study import OptunaStudy
+from sweeper.sweep.others import Others, Shared
 from sweeper.sweep.quarantine import DeviceFaults
 from sweeper.sweep.reconciling import reconcile
 from sweeper.sweep.slot_loop import run_slot
@@ -35,7 +47,7 @@ from sweeper.sweep.study_run import StudyRun, terms_of
 from sweeper.sweep.turns import Turns
 from sweeper.training.report import ModelReport
 from sweeper.workers.launcher import Launcher
-from sweeper.workers.launchers.local import LocalLauncher
+from sweeper.workers.launchers.choosing import launcher_for
 from sweeper.workers.slots import (
     Slot,
     find_slots,
@@ -57,6 +69,9 @@ class RunChoices:
         reverse_claims: Claim cells from the end of the plan, to show that the order is harmless.
         resume_elsewhere: Go on with other devices or ranks than trials of the same seed had; what
             was changed is marked on record, and compared as such.
+        joins: Be one of several coordinators, as `sweeper worker` is.
+        evidence: Reads what the record shows, for a study that may be extended.
+        lease: Other lengths than the usual ones, for tests.
     """
 
     as_name: str | None = None
@@ -65,6 +80,9 @@ class RunChoices:
     launcher: Launcher | None = None
     reverse_claims: bool = False
     resume_elsewhere: bool = False
+    joins: bool = False
+    evidence: ReadEvidence | None = None
+    lease: LeaseTerms = field(default_factory=LeaseTerms)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -102,8 +120,19 @@ def run_study(
     study_file = under_name(study_file, choices.as_name)
     folder = StudyFolder.beside(study_file.path, study_file.study.name)
     watching = Onlookers(observer=observer or SilentObserver(), stop=stop or StopRequest())
-    with only_coordinator(folder) as owner:
-        take_up(study_file, folder, owner, replace=choices.replace, observer=watching.observer)
+    if choices.joins:
+        refuse_workers(study_file.study.run)
+        refuse_single_host(study_file, folder)
+    with (one_of_several if choices.joins else only_coordinator)(folder) as owner:
+        take_up(
+            study_file,
+            folder,
+            owner,
+            replace=choices.replace,
+            joins=choices.joins,
+            lease=choices.lease,
+            observer=watching.observer,
+        )
         try:
             manifest = prepare(study_file, folder, progress=watching.observer.message)
         except SweeperError:
@@ -137,26 +166,43 @@ def under_name(study_file: StudyFile, name: str | None) -> StudyFile:
     return dataclasses.replace(study_file, study=study)
 
 
-def take_up(
+def take_up(  # noqa: PLR0913  # what is taken up, by whom, and who may have it
     study_file: StudyFile,
     folder: StudyFolder,
     owner: Owner,
     *,
     replace: bool,
     observer: Observer,
+    joins: bool = False,
+    lease: LeaseTerms | None = None,
 ) -> None:
     """Ends on record what an earlier coordinator left; then discards the study if asked to.
 
+    Args:
+        joins: Whether coordinators on other hosts are welcome.
+        lease: When what they run counts as lost.
+
     Raises:
         StudyConflict: It is to be discarded, but trials of it have completed or were stopped.
-        StudyBusy: A coordinator lives that does not hold the lock.
+        StudyBusy: A coordinator lives that does not hold the lock, or may live on another host.
         StoreError: The database cannot be used.
     """
+    is_single = study_file.study.run.storage == SQLITE
     with opened(study_file, folder) as store:
         study = None if store is None else store.find_study()
         if store is not None and study is not None:
             terms = terms_of(study_file, study.budget_target_tokens)
-            adopt_leftovers(store, folder, owner, terms=terms, observer=observer)
+            jobs = adopt_leftovers(
+                store,
+                folder,
+                owner,
+                terms=terms,
+                observer=observer,
+                locked=is_single,
+                lease=lease,
+            )
+            if not joins:
+                refuse_others(store, on_server=not is_single, lease=lease, besides=jobs)
         if store is not None and replace:
             attempts = discard(folder, store, study_file.path)
             observer.message(f"discarded the recorded study and its {attempts} attempts")
@@ -173,7 +219,7 @@ def run_plan(
     """Founds the study if need be, runs its open cells, and brings Optuna in step.
 
     Args:
-        owner: This process, the study's only coordinator.
+        owner: This process, a coordinator of the study.
 
     Raises:
         StudyConflict: The run folder holds a study with another fingerprint, or one whose seeds
@@ -183,56 +229,142 @@ def run_plan(
     """
     folder = StudyFolder.beside(study_file.path, plan.name)
     elsewhere = choices.resume_elsewhere
-    with founded(study_file, plan, folder, elsewhere=elsewhere) as (store, optuna_study):
+    founding = founded(
+        study_file,
+        plan,
+        folder,
+        elsewhere=elsewhere,
+        joins=choices.joins,
+        observer=watching.observer,
+    )
+    with founding as (store, optuna_study):
+        refuse_frozen(store, folder)
         reconcile(store, optuna_study)
         study_file = under_agreed_limits(study_file, store)
-        _settle(store, study_file)
+        settle(store, rule=study_file.study.stop.study)
+        stop_at_deadline(watching.stop, study_file.study.run, store)
+        extending = Extending(
+            study_file=study_file,
+            plan=plan_on_record(plan, study_file.study, store),
+            folder=folder,
+            store=store,
+            optuna_study=optuna_study,
+            read=choices.evidence,
+            stop=watching.stop,
+            observer=watching.observer,
+        )
+        extending.extend(extending.plan)  # where an earlier run was killed before it could
+        waits: Mapping[str, str] = {}
         did_nothing = not any(is_open(cell) for cell in store.cells())
         if not did_nothing:
-            found = choices.slots or _found_slots(study_file, folder, watching.observer)
-            slots = _needed(found, store, plan)
-            if not elsewhere:
-                refuse_other_devices(store, slots)
-            run = StudyRun(
+            found = choices.slots or _found_slots(extending, watching.observer)
+            places = places_of(found, study_file.study.run, anywhere=elsewhere)
+            slots = _needed(places.fitting_first(found, store), extending)
+            if not choices.joins:  # what this host cannot run, others can
+                refuse_other_devices(store, places.of(slots))
+            store.record_slots(owner, places.of(slots), instead_of=gone(store, owner))
+            record = _Record(
                 study_file=study_file,
-                plan=plan,
+                extending=extending,
                 folder=folder,
                 owner=owner,
                 store=store,
                 optuna_study=optuna_study,
-                launcher=choices.launcher or LocalLauncher(logs=folder.logs),
-                slots=tuple(slot.name for slot in slots),
-                turns=Turns(proven=is_proven(store.trials())),
-                faults=DeviceFaults(allowed=study_file.study.run.quarantine_after),
-                stop=watching.stop,
-                observer=watching.observer,
-                reverse_claims=choices.reverse_claims,
-                needed_disk_bytes=least_disk_bytes(study_file.study, folder),
-                resume_elsewhere=elsewhere,
             )
+            run = _study_run(record, slots, places, watching, choices)
             _run_slots(run, slots)
+            extending.catch_up()
             reconcile(store, optuna_study)
-        return _end(store, folder, did_nothing=did_nothing, interrupted=watching.stop.is_asked)
+            left = [slot for slot in slots if not run.faults.is_set_aside(slot.name)]
+            waits = why_cells_wait(store, places.of(left))
+        end = _end(store, folder, did_nothing=did_nothing, stop=watching.stop)
+        return dataclasses.replace(end, waits=waits)
 
 
-def _settle(store: StudyStore, study_file: StudyFile) -> None:
-    """Ends the study early if an ending on record asks for it, and nobody came to do so."""
-    why = first_trial_failure(store.trials()) or baseline_failure(
-        store.cells(), rule=study_file.study.stop.study
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Record:
+    """A founded study, and this coordinator of it."""
+
+    study_file: StudyFile
+    extending: Extending
+    folder: StudyFolder
+    owner: Owner
+    store: StudyStore
+    optuna_study: OptunaStudy
+
+    def others(self, choices: RunChoices, observer: Observer) -> Others:
+        """Returns the other coordinators that there may be."""
+        if self.study_file.study.run.storage == SQLITE:
+            return Others(None)
+        shared = Shared(
+            store=self.store,
+            folder=self.folder,
+            owner=self.owner,
+            terms=terms_of(self.study_file, self.extending.plan.budget_target_tokens),
+            lease=choices.lease,
+            observer=observer,
+        )
+        return Others(shared)
+
+
+def _study_run(
+    record: _Record,
+    slots: tuple[Slot, ...],
+    places: Places,
+    watching: Onlookers,
+    choices: RunChoices,
+) -> StudyRun:
+    """Returns what the slots share."""
+    run = record.study_file.study.run
+    return StudyRun(
+        study_file=record.study_file,
+        extending=record.extending,
+        folder=record.folder,
+        owner=record.owner,
+        store=record.store,
+        optuna_study=record.optuna_study,
+        launcher=choices.launcher
+        or launcher_for(
+            run, _logs(record, choices), environ=os.environ, tell=watching.observer.message
+        ),
+        slots=tuple(slot.name for slot in slots),
+        turns=Turns(proven=is_proven(record.store.trials())),
+        faults=DeviceFaults(
+            allowed=run.quarantine_after,
+            devices={slot.name: slot.device for slot in slots if slot.device is not None},
+        ),
+        stop=watching.stop,
+        observer=watching.observer,
+        reverse_claims=choices.reverse_claims,
+        needed_disk_bytes=least_disk_bytes(record.study_file.study, record.folder),
+        places=places,
+        others=record.others(choices, watching.observer),
+        lease=choices.lease,
     )
-    if why is not None and store.study().ended_why is None:
-        store.close_not_run(why)
 
 
-def _needed(slots: tuple[Slot, ...], store: StudyStore, plan: Plan) -> tuple[Slot, ...]:
-    """Returns no more slots than there is work for; a repeat may leave one of them unused."""
-    repeats = sum(cell.repeats is not None for cell in plan.cells)
-    return slots[: sum(is_open(cell) for cell in store.cells()) + repeats]
+def _logs(record: _Record, choices: RunChoices) -> Path:
+    """Returns where supervisors write for people; workers may share a run folder."""
+    logs = record.folder.logs
+    return logs / record.owner.host if choices.joins else logs
+
+
+def _needed(slots: tuple[Slot, ...], extending: Extending) -> tuple[Slot, ...]:
+    """Returns no more slots than there may be work for; a repeat may leave one of them unused."""
+    repeats = sum(cell.repeats is not None for cell in extending.plan.cells)
+    return slots[: _open_cells(extending) + repeats]
+
+
+def _open_cells(extending: Extending) -> int:
+    """Returns how many cells may wait at once: those that are open, or those of the next round."""
+    is_left = sum(is_open(cell) for cell in extending.store.cells())
+    return max(is_left, extending.spare_cells)
 
 
 def _run_slots(run: StudyRun, slots: tuple[Slot, ...]) -> None:
     """Runs the slots side by side, in threads: the work is in child processes."""
     try:
+        run.jobs.add(still_running(run.store.live_attempts(), run.folder, run.launcher))
         troubles = Parallel(n_jobs=len(slots), backend="threading")(
             delayed(run_slot)(run, slot) for slot in slots
         )
@@ -246,14 +378,19 @@ def _run_slots(run: StudyRun, slots: tuple[Slot, ...]) -> None:
             raise trouble
 
 
-def _found_slots(
-    study_file: StudyFile, folder: StudyFolder, observer: Observer
-) -> tuple[Slot, ...]:
+def _found_slots(extending: Extending, observer: Observer) -> tuple[Slot, ...]:
+    run = extending.study_file.study.run
+    if run.launcher.kind != "local":
+        return lanes(run, cells=_open_cells(extending))
+    return _slots_here(run, extending.folder, observer)
+
+
+def _slots_here(run: RunOptions, folder: StudyFolder, observer: Observer) -> tuple[Slot, ...]:
     model = ModelReport.read(folder.model_report)
     need = trial_memory_bytes(
         parameters=model.parameters, trainable_parameters=model.trainable_parameters
     )
-    run, machine = study_file.study.run, this_machine(os.environ)
+    machine = this_machine(os.environ)
     slots = find_slots(run, machine, memory_bytes_per_rank=need)
     if unused := unused_devices(run, machine):
         each = run.devices_per_trial
@@ -262,7 +399,7 @@ def _found_slots(
 
 
 def _end(
-    store: StudyStore, folder: StudyFolder, *, did_nothing: bool, interrupted: bool
+    store: StudyStore, folder: StudyFolder, *, did_nothing: bool, stop: StopRequest
 ) -> StudyEnd:
     study, cells = store.study(), store.cells()
     if study.ended_why is None and not any(is_open(cell) for cell in cells):
@@ -272,9 +409,10 @@ def _end(
         name=study.name,
         folder=folder.path,
         counts=count(cells),
-        status=run_status(cells, interrupted=interrupted),
+        status=run_status(cells, interrupted=stop.is_by_user),
         ended_early=study.ended_why if early else None,
         did_nothing=did_nothing,
+        is_late=stop.is_late and any(is_open(cell) for cell in cells),
     )
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import types
 from collections import Counter
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from enum import IntEnum
 from pathlib import Path
 
@@ -37,6 +37,8 @@ class StudyEnd:
         counts: Cells by outcome, or by status where they have none; only what occurs.
         ended_early: The sentence that says why cells were not run; None when none was left out.
         did_nothing: Whether the study had ended before this run.
+        is_late: Whether the study's deadline ended the run.
+        waits: Why cells wait that none of the slots may take, by cell.
     """
 
     name: str
@@ -45,6 +47,8 @@ class StudyEnd:
     status: RunStatus
     ended_early: str | None
     did_nothing: bool
+    is_late: bool = False
+    waits: Mapping[str, str] = field(default_factory=dict)
 
 
 def run_status(cells: Iterable[CellRecord], *, interrupted: bool) -> RunStatus:
@@ -52,7 +56,7 @@ def run_status(cells: Iterable[CellRecord], *, interrupted: bool) -> RunStatus:
 
     Args:
         interrupted: Whether the user asked the run to stop; a study that ended all the same
-            counts as it ended.
+            counts as it ended. A deadline is none: it was agreed on.
     """
     records = tuple(cells)
     if interrupted and any(is_open(cell) for cell in records):

@@ -2,16 +2,21 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from sweeper.store.claims import Owner
 from sweeper.store.store import StudyStore
 from sweeper.study.folder import StudyFolder
 from sweeper.study.loading import StudyFile
 from sweeper.study.plan import Cell, Plan
+from sweeper.sweep.devices import Places
+from sweeper.sweep.engine_jobs import Jobs
+from sweeper.sweep.extending import Extending
 from sweeper.sweep.finishing import Terms
+from sweeper.sweep.leases import LeaseTerms
 from sweeper.sweep.observer import Observer
 from sweeper.sweep.optuna_study import OptunaStudy
+from sweeper.sweep.others import Others
 from sweeper.sweep.quarantine import DeviceFaults
 from sweeper.sweep.stop_request import StopRequest
 from sweeper.sweep.turns import Turns
@@ -23,16 +28,20 @@ class StudyRun:
     """A study, its record, and who runs it; safe to share between threads.
 
     Attributes:
+        extending: The plan, and how it grows.
         slots: The names of the slots at work.
         faults: What devices have done to trials in this run.
+        places: What is known of the slots, and which seeds they are right for.
         stop: The user's wish to end.
         reverse_claims: Cells are claimed from the end of the plan.
         needed_disk_bytes: What a trial writes at the least.
-        resume_elsewhere: Trials may go on where their checkpoints do not quite fit, and are marked.
+        others: The study's other coordinators.
+        jobs: What an earlier coordinator has left to an engine.
+        lease: How long a claim holds that is not renewed.
     """
 
     study_file: StudyFile
-    plan: Plan
+    extending: Extending
     folder: StudyFolder
     owner: Owner
     store: StudyStore
@@ -41,11 +50,19 @@ class StudyRun:
     slots: tuple[str, ...]
     turns: Turns
     faults: DeviceFaults
+    places: Places
     stop: StopRequest
     observer: Observer
     reverse_claims: bool
     needed_disk_bytes: int = 0
-    resume_elsewhere: bool = False
+    others: Others = field(default_factory=lambda: Others(None))
+    jobs: Jobs = field(default_factory=Jobs)
+    lease: LeaseTerms = field(default_factory=LeaseTerms)
+
+    @property
+    def plan(self) -> Plan:
+        """The plan as it is now: it may grow."""
+        return self.extending.plan
 
     @property
     def terms(self) -> Terms:

@@ -11,28 +11,34 @@ import time
 
 from sweeper.errors import EventsDamaged, StoreError
 from sweeper.records import CheckpointMade, Evaluation, Event, Phase, PhaseBegun, Resumed, Update
-from sweeper.store.claims import LEASE_SECONDS, Claim
+from sweeper.store.claims import Claim
 from sweeper.store.ingest import maker_of
 from sweeper.sweep.observer import Progress
 from sweeper.sweep.study_run import StudyRun
 from sweeper.training.watch import VALIDATION
 from sweeper.trial.folder import AttemptFolder
+from sweeper.workers.launcher import Running
+from sweeper.workers.liveness import uptime_seconds
 from sweeper.workers.tail import EventTail
 
 _log = logging.getLogger(__name__)
 
 STORE_SECONDS = 1.0
 """Between two batches of events."""
-RENEW_SECONDS = LEASE_SECONDS / 5
-"""Between two renewals of the lease."""
 PATIENCE_SECONDS = 10.0
-"""Between two tries while the database cannot be used."""
+"""Between two tries to store events while the database cannot be used."""
 
 
 class AttemptWatch:
-    """The view of one attempt while it runs; for one thread, which calls `look` now and then."""
+    """The view of one attempt while it runs; for one thread, which calls `look` now and then.
 
-    def __init__(self, run: StudyRun, claim: Claim, folder: AttemptFolder) -> None:
+    Args:
+        running: What is told that the lease was renewed, where somebody else could take it over.
+    """
+
+    def __init__(
+        self, run: StudyRun, claim: Claim, folder: AttemptFolder, running: Running
+    ) -> None:
         self._run = run
         self._claim = claim
         self._tail: EventTail | None = EventTail(folder.events)
@@ -40,7 +46,10 @@ class AttemptWatch:
         self._pace = Pace(claim, budget_target_tokens=run.plan.budget_target_tokens)
         self._has_begun = claim.attempt == 1
         self._store_at = time.monotonic()
-        self._renew_at = self._store_at + RENEW_SECONDS
+        self._renewed_at = uptime_seconds()
+        self._renew_at = self._renewed_at + run.lease.renew_seconds
+        self._held = running if run.others.may_exist else None
+        self._hold()
         self.is_ours = True
         """Whether the cell is still this coordinator's; False once somebody took it over."""
 
@@ -48,15 +57,16 @@ class AttemptWatch:
         """Takes in what the trial has reported since the last look."""
         fresh = self._fresh()
         self._run.turns.saw(fresh)
+        self._run.places.saw(self._claim.slot, fresh)
         if fresh:
             self._unstored += fresh
             self._tell_beginning(fresh)
             self._run.observer.progress(self._pace.after(fresh))
+        if uptime_seconds() >= self._renew_at:
+            self._renew()  # first, for this process may have been frozen
         now = time.monotonic()
         if self._unstored and now >= self._store_at:
             self._store_at = now + (STORE_SECONDS if self._stored() else PATIENCE_SECONDS)
-        if now >= self._renew_at:
-            self._renew_at = now + (RENEW_SECONDS if self._renewed() else PATIENCE_SECONDS)
 
     def _fresh(self) -> tuple[Event, ...]:
         """Returns all new events; none any more once the file turned out to be damaged."""
@@ -80,7 +90,8 @@ class AttemptWatch:
     def _stored(self) -> bool:
         try:
             self._run.store.ingest(self._claim, self._unstored)
-            self._report_evaluations()
+            if self.is_ours:
+                self._report_evaluations()
         except StoreError as error:
             self._postpone("its events", error)
             return False
@@ -95,13 +106,35 @@ class AttemptWatch:
                     self._claim.cell, index=record.index, validation_loss=record.loss
                 )
 
-    def _renewed(self) -> bool:
+    @property
+    def leases_missed(self) -> float:
+        """How long the lease could not be renewed, counted in leases."""
+        return (uptime_seconds() - self._renewed_at) / self._run.lease.seconds
+
+    @property
+    def told_overdue(self) -> str:
+        """The sentence for a trial that is stopped because its lease could not be renewed."""
+        return (
+            f"{self._claim.cell} is stopped and goes on later: its lease could not be renewed for "
+            f"{self._run.lease.seconds:g} s, and soon it may be taken over"
+        )
+
+    def _renew(self) -> None:
+        lease, now = self._run.lease, uptime_seconds()
         try:
-            self.is_ours = self._run.store.renew(self._claim)
+            self.is_ours = self._run.store.renew(self._claim, lease_seconds=lease.seconds)
         except StoreError as error:
+            self._renew_at = now + lease.retry_seconds
             self._postpone("its lease", error)
-            return False
-        return True
+            return
+        self._renewed_at, self._renew_at = now, now + lease.renew_seconds
+        if self.is_ours:
+            self._hold()
+
+    def _hold(self) -> None:
+        """Lets the trial go on for a lease, also while this process is frozen or cut off."""
+        if self._held is not None:
+            self._held.renew(seconds=self._run.lease.seconds)
 
     def _postpone(self, what: str, error: StoreError) -> None:
         _log.warning("%s: %s", self._claim.cell, error)

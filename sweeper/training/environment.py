@@ -2,22 +2,18 @@
 
 from __future__ import annotations
 
-import os
 import platform
 from collections.abc import Mapping
 from importlib.metadata import version
-from pathlib import Path
 
 import torch
 from torch import nn
 
 from sweeper.training.capability import FLASH, installed
+from sweeper.training.host import cpu_name, switches
 from sweeper.training.options import TrainingOptions
 from sweeper.training.precision import base_dtype, resolve_precision
 from sweeper.training.quantization import quantization_of
-
-_LIBRARY_SWITCHES = ("CUBLAS_WORKSPACE_CONFIG", "MKL_CBWR", "ONEDNN_MAX_CPU_ISA")
-"""Environment variables that choose other kernels, so other last bits."""
 
 
 def describe_environment(
@@ -34,8 +30,8 @@ def describe_environment(
     precision = resolve_precision(training.precision, model)
     trained = _trained_in(model)
     fields: dict[str, str | None] = {
-        "device": _device_name(device),
-        "cpu": _cpu_name(),
+        "device": device_name(device),
+        "cpu": cpu_name(),
         "cpu_capability": torch.backends.cpu.get_cpu_capability(),
         "python": platform.python_version(),
         "torch": torch.__version__,
@@ -57,20 +53,13 @@ def describe_environment(
         "attention": attention,
         "flash_attention": installed("flash-attn") if attention == FLASH else None,
     }
-    fields |= {name.lower(): os.environ.get(name) for name in _LIBRARY_SWITCHES}
+    fields |= switches()
     return {name: text for name, text in fields.items() if text is not None}
 
 
-def _device_name(device: torch.device) -> str:
+def device_name(device: torch.device) -> str:
+    """Returns the GPU's model, or `cpu`."""
     return torch.cuda.get_device_name(device) if device.type == "cuda" else "cpu"
-
-
-def _cpu_name() -> str:
-    """Returns the processor's model; Linux tells it in /proc alone."""
-    file = Path("/proc/cpuinfo")
-    lines = file.read_text(encoding="utf-8").splitlines() if file.is_file() else []
-    names = [line.partition(":")[2].strip() for line in lines if line.startswith("model name")]
-    return names[0] if names else platform.processor() or platform.machine()
 
 
 def _trained_in(model: nn.Module) -> str:

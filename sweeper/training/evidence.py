@@ -20,7 +20,7 @@ from safetensors.torch import save_file
 from sweeper.files import bring_to_disk, bring_tree_to_disk
 from sweeper.records import Artifact, Resumed, Stop
 from sweeper.training.checkpoint import newest_valid
-from sweeper.training.saving import folder_digest
+from sweeper.training.folder_digest import folder_digest
 from sweeper.training.tried import Tried
 from sweeper.training.window import Window
 

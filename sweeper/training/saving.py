@@ -6,7 +6,6 @@ in one stroke. What a kill leaves under the temporary name is cleared by the nex
 
 from __future__ import annotations
 
-import hashlib
 import json
 import shutil
 from pathlib import Path
@@ -17,6 +16,7 @@ from transformers import PreTrainedModel
 
 from sweeper.files import bring_to_disk, bring_tree_to_disk
 from sweeper.records import Artifact
+from sweeper.training.folder_digest import folder_digest
 
 _ADAPTER_CONFIG = "adapter_config.json"
 _CONFIGS = frozenset({_ADAPTER_CONFIG, "config.json"})
@@ -53,14 +53,6 @@ def save(model: nn.Module, folder: Path, *, tokenizer: Path | None) -> Artifact:
     return Artifact(kind=kind, path=folder.name, sha256=folder_digest(folder))
 
 
-def folder_digest(folder: Path) -> str:
-    """Returns the SHA-256 over relative names and contents of all files, in order of names."""
-    sha = hashlib.sha256()
-    for name, file in sorted((p.relative_to(folder).as_posix(), p) for p in _files(folder)):
-        sha.update(f"{name}\0{_file_digest(file)}\n".encode())
-    return sha.hexdigest()
-
-
 def _write(model: nn.Module, folder: Path) -> str:
     folder.mkdir(parents=True)
     if isinstance(model, PeftModel):
@@ -90,8 +82,3 @@ def _share_alike(folder: Path) -> None:
 
 def _files(folder: Path) -> list[Path]:
     return [path for path in folder.rglob("*") if path.is_file()]
-
-
-def _file_digest(file: Path) -> str:
-    with file.open("rb") as stream:
-        return hashlib.file_digest(stream, "sha256").hexdigest()

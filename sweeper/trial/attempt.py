@@ -19,7 +19,7 @@ from sweeper.training.audit import audit
 from sweeper.training.best import Best
 from sweeper.training.course import Course
 from sweeper.training.determinism import make_deterministic, seed_everything
-from sweeper.training.environment import describe_environment
+from sweeper.training.environment import describe_environment, device_name
 from sweeper.training.exposure import Planned
 from sweeper.training.keeper import Keeping
 from sweeper.training.leak import refuse_leak
@@ -35,6 +35,7 @@ from sweeper.trial.completion import Witness, unsound
 from sweeper.trial.device import fence, given_device
 from sweeper.trial.folder import AttemptFolder
 from sweeper.trial.resuming import Resumption, find_resumption, owner_of
+from sweeper.trial.surroundings import other_device, other_environment
 from sweeper.trial.windows import (
     TRAIN,
     difference,
@@ -76,9 +77,13 @@ def carry_out(  # noqa: PLR0913  # the attempt, and what its process brings
     """
     split = PreparedSplit.open(Path(spec.prepared), TRAIN)
     stream = stream_of(spec, split)
-    if mismatch := difference(spec.planned, stream):
-        return Outcome(reason=Reason.BUDGET_MISMATCH, detail=mismatch)
     device = given_device(os.environ, rank=ranks.rank, ranks=ranks.count)
+    began_with = spec.seed_environment if ranks.rank == 0 else None  # rank 0 speaks for all
+    unfit = _agreed(other_device(device_name(device), began_with), ranks)
+    if mismatch := difference(spec.planned, stream):
+        unfit = Outcome(reason=Reason.BUDGET_MISMATCH, detail=mismatch)
+    if unfit is not None:
+        return unfit
     fence(device, limit_bytes=spec.device_memory_bytes)
     make_deterministic(
         deterministic=spec.deterministic, threads=spec.threads, tf32=spec.training.tf32
@@ -86,7 +91,10 @@ def carry_out(  # noqa: PLR0913  # the attempt, and what its process brings
     resumption = find_resumption(spec, device_type=device.type)
     spec = settled(spec, device)
     adapted = load(spec, device)
-    emit(_started(spec, adapted, ranks))
+    started = _started(spec, adapted, ranks)
+    if elsewhere := _agreed(other_environment(started.environment, began_with), ranks):
+        return elsewhere
+    emit(started)
     resumed = _tell(resumption, emit)
     if ranks.any(flag=interrupted()):
         return Outcome(reason=Reason.PREEMPTED, detail="asked to end before the first window")
@@ -114,6 +122,13 @@ def carry_out(  # noqa: PLR0913  # the attempt, and what its process brings
     phases.begin(Phase.SAVING)
     _save(adapted, spec, folder, keeping.best, emit)
     return outcome
+
+
+def _agreed(outcome: Outcome | None, ranks: Ranks) -> Outcome | None:
+    """Returns the end on which all ranks agree when one of them has to end; None when none has."""
+    if not ranks.any(flag=outcome is not None):
+        return None
+    return outcome or Outcome(reason=Reason.PREEMPTED, detail="not where its seed began")
 
 
 def keeping_of(spec: TrialSpec, folder: AttemptFolder) -> Keeping:

@@ -16,6 +16,8 @@ from sweeper.trial.exit_status import ExitStatus
 
 TRACEBACK_CHARACTERS = 4000
 """Of its end, which names the error; all of it is in stderr.log."""
+LINE_CHARACTERS = 1000
+"""Of each part of it, and of the message."""
 
 _DISK = frozenset({errno.ENOSPC, errno.EDQUOT})
 _DISK_TEXT = tuple(f"(os error {number})" for number in sorted(_DISK))
@@ -41,7 +43,7 @@ def outcome_of(error: BaseException) -> Outcome:
 
     The evidence holds the end of the traceback.
     """
-    text = "".join(traceback.format_exception(error))
+    text = "".join(_shortened(part) for part in traceback.format_exception(error))
     return Outcome(
         reason=_reason(error),
         detail=_first_line(error),
@@ -77,4 +79,13 @@ def _reason(error: BaseException) -> Reason:
 
 def _first_line(error: BaseException) -> str:
     lines = str(error).strip().splitlines()
-    return f"{type(error).__name__}: {lines[0]}" if lines else type(error).__name__
+    return f"{type(error).__name__}: {_shortened(lines[0])}" if lines else type(error).__name__
+
+
+def _shortened(text: str) -> str:
+    """Returns head and tail of a part of a message that somebody filled with data."""
+    left_out = len(text) - LINE_CHARACTERS
+    if left_out <= 0:
+        return text
+    half = LINE_CHARACTERS // 2
+    return f"{text[:half]} [{left_out} characters left out] {text[-half:]}"

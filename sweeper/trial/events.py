@@ -9,7 +9,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 from sweeper.errors import Fault, RunFolderError
-from sweeper.records import Event, Record, encode
+from sweeper.records import Event, Phase, PhaseBegun, Record, encode
 
 
 def utc_now() -> datetime:
@@ -51,8 +51,12 @@ class EventLog:
                 then ends with the last whole line, and the log can be tried again.
         """
         event = Event(sequence=self._sequence + 1, at=self._now(), record=record)
-        self._append(encode(event).encode("utf-8") + b"\n")
+        # Half a character is written as JSON's escape of it, which comes back as it was.
+        self._append(encode(event).encode("utf-8", "backslashreplace") + b"\n")
         self._sequence += 1
+        if isinstance(record, PhaseBegun) and record.phase is Phase.CHECKPOINTING:
+            # After a crash of the host there is no checkpoint without what had led to it.
+            os.fsync(self._descriptor)
 
     def close(self) -> None:
         """Waits until everything is on the disk.

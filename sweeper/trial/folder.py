@@ -43,6 +43,55 @@ class AttemptFolder:
         return self.path / "heartbeat.json"
 
     @property
+    def order(self) -> Path:
+        """What a node is to run and within which limits; written before its job is submitted."""
+        return self.path / "order.json"
+
+    @property
+    def job(self) -> Path:
+        """The engine's job, by kind, id and name; written right after it was submitted."""
+        return self.path / "job.json"
+
+    @property
+    def job_script(self) -> Path:
+        """What an engine that runs scripts is given."""
+        return self.path / "job.sh"
+
+    @property
+    def job_log(self) -> Path:
+        """What the job wrote beside the trial: the engine's own words, and those of its setup."""
+        return self.path / "job.log"
+
+    @property
+    def taken(self) -> Path:
+        """Made by whoever takes the order first, in one step: the node, or who calls it off."""
+        return self.path / "taken.json"
+
+    @property
+    def request(self) -> Path:
+        """What the coordinator asks of the node while the trial runs; replaced as a whole."""
+        return self.path / "request.json"
+
+    @property
+    def claim(self) -> Path:
+        """Whose attempt it is; written before it is started."""
+        return self.path / "claim.json"
+
+    @property
+    def verdict(self) -> Path:
+        """The coordinator's outcome, what it cost and by which claim; before the record has it."""
+        return self.path / "verdict.json"
+
+    def late_verdict(self, reason: str) -> Path:
+        """Likewise, of a result that came when the cell had been taken from the attempt."""
+        return self.path / f"late-{reason}.json"
+
+    @property
+    def late_verdicts(self) -> list[Path]:
+        """All of these that are there."""
+        return sorted(self.path.glob("late-*.json"))
+
+    @property
     def meeting(self) -> Path:
         """Where the ranks of an attempt find each other; gone when the attempt has ended."""
         return self.path / "meeting"

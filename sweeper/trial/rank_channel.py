@@ -39,7 +39,7 @@ class Teller:
         """
         self._sequence += 1
         event = Event(sequence=self._sequence, at=utc_now(), record=record)
-        line = encode(event).encode() + b"\n"
+        line = encode(event).encode("utf-8", "backslashreplace") + b"\n"
         while line:
             line = line[os.write(self._descriptor, line) :]
 

@@ -83,7 +83,7 @@ def held_out_sets(prepared: Path, *, max_records: int | None) -> tuple[HeldOutSe
     """
     there = Manifest.read(prepared).splits
     splits = ((name, PreparedSplit.open(prepared, name)) for name in HELD_OUT if name in there)
-    return tuple(_held_out_set(name, split, max_records) for name, split in splits)
+    return tuple(held_out_set(name, split, max_records=max_records) for name, split in splits)
 
 
 def _rows(split: PreparedSplit, planned: StreamWindow) -> list[Example]:
@@ -120,7 +120,8 @@ def _example(split: PreparedSplit, record: int, *, surplus: int = 0) -> Example:
     return Example(token_ids=token_ids, supervised=supervised, documents=(document,))
 
 
-def _held_out_set(name: str, split: PreparedSplit, max_records: int | None) -> HeldOutSet:
+def held_out_set(name: str, split: PreparedSplit, *, max_records: int | None) -> HeldOutSet:
+    """Returns the records of a split that are scored, `max_records` of them at the most."""
     chosen = held_out_subset(split.digests, max_records)
     scored = np.ascontiguousarray(split.digests[chosen])
     return HeldOutSet(

@@ -27,12 +27,12 @@ def aftermath(folder: AttemptFolder) -> Supervision:
     the whole host damaged count as not there.
     """
     give_up = time.monotonic() + LEAVING_SECONDS
-    beat = _last_beat(folder)
+    beat = last_beat(folder)
     while beat and _is_supervised(beat) and time.monotonic() < give_up:
         if folder.supervision.exists():
             break
         time.sleep(0.1)
-    return _recorded(folder) or without_supervisor(
+    return recorded_end(folder) or without_supervisor(
         folder, "neither its coordinator nor its supervisor saw the end"
     )
 
@@ -45,13 +45,16 @@ def without_supervisor(folder: AttemptFolder, detail: str) -> Supervision:
         detail: What is known about the supervisor's end.
     """
     left = end_marked(folder.path)
-    supervision = _lost(_last_beat(folder), detail + _still_there(left))
+    supervision = last_seen(
+        last_beat(folder), cause=Cause.SUPERVISOR_LOST, detail=detail + _still_there(left)
+    )
     with contextlib.suppress(OSError):  # the caller has the value; the file is for later readers
         supervision.write(folder.supervision)
     return supervision
 
 
-def _last_beat(folder: AttemptFolder) -> Heartbeat | None:
+def last_beat(folder: AttemptFolder) -> Heartbeat | None:
+    """Returns the attempt's last sign of life; None where there is none that can be read."""
     try:
         return Heartbeat.read(folder.heartbeat)
     except ValueError as error:
@@ -59,7 +62,8 @@ def _last_beat(folder: AttemptFolder) -> Heartbeat | None:
         return None
 
 
-def _recorded(folder: AttemptFolder) -> Supervision | None:
+def recorded_end(folder: AttemptFolder) -> Supervision | None:
+    """Returns how the attempt ended by its supervisor; None where there is nothing to read."""
     try:
         return Supervision.read(folder.supervision)
     except ValueError as error:
@@ -72,10 +76,17 @@ def _is_supervised(beat: Heartbeat) -> bool:
     return started is not None and bool(is_alive(host_name(), beat.supervisor_pid, started))
 
 
-def _lost(beat: Heartbeat | None, detail: str) -> Supervision:
+def last_seen(beat: Heartbeat | None, *, cause: Cause, detail: str) -> Supervision:
+    """Returns the supervision of an attempt whose end nobody watched, from its last sign of life.
+
+    Args:
+        beat: None: it may never have begun.
+        cause: What is known of the end.
+        detail: Likewise, as a sentence.
+    """
     now = datetime.now(UTC)
     return Supervision(
-        cause=Cause.SUPERVISOR_LOST,
+        cause=cause,
         detail=detail,
         pid=beat.pid if beat else None,
         started_at=beat.started_at if beat else None,

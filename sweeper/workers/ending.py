@@ -45,6 +45,10 @@ _BROUGHT_ABOUT = MappingProxyType(
 )
 
 
+MEMORY_LEFT = "device_memory_left"
+"""In the evidence: what a trial that has ended left on its GPUs; the slot's fault, not its own."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Statement:
     """What an attempt said about itself.
@@ -207,6 +211,7 @@ def _evidence(statement: Statement, supervision: Supervision) -> dict[str, str]:
         "peak_device_memory_bytes": supervision.peak_device_memory_bytes,
         "wall_seconds": round(supervision.wall_seconds, 3),
         "leftovers": supervision.leftovers or None,
+        MEMORY_LEFT: supervision.memory_left,
         "stderr_tail": supervision.stderr_tail or None,
     }
     return {name: str(value) for name, value in facts.items() if value is not None}

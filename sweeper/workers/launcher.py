@@ -19,7 +19,7 @@ class Running(Protocol):
 
     @property
     def pid(self) -> int | None:
-        """Process id of the trial's first process on its host; None if it never started."""
+        """Process id of the trial's first process on its host; None before it has started."""
         ...
 
     @property
@@ -42,6 +42,14 @@ class Running(Protocol):
         """
         ...
 
+    def renew(self, *, seconds: float) -> None:
+        """Lets the attempt go on for so long, after which it ends by itself, in order.
+
+        That is for a coordinator that is frozen, while somebody else takes its trials for lost. An
+        attempt of which it was never said goes on; so does one whose job outlives coordinators.
+        """
+        ...
+
     def kill(self) -> None:
         """Ends every process of the attempt at once. Does not wait."""
         ...
@@ -57,6 +65,16 @@ class Launcher(Protocol):
 
         Raises:
             OSError: No supervisor can be started.
+        """
+        ...
+
+    def attach(self, folder: AttemptFolder, slot: Slot, limits: TrialLimits) -> Running | None:
+        """Takes up an attempt that an earlier coordinator started, or may have started.
+
+        Returns:
+            The attempt, whose job may still run or has left its supervision. None where there is
+            nothing to take up, now or later: trials on this host ended with their coordinator, and
+            a job that was never submitted cannot start any more.
         """
         ...
 

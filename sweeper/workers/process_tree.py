@@ -12,7 +12,7 @@ import ctypes
 import os
 import signal
 import time
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from pathlib import Path
 
 import psutil
@@ -36,9 +36,10 @@ def adopt_orphans() -> None:
         raise OSError(number, os.strerror(number))
 
 
-def descendants() -> list[psutil.Process]:
-    """Returns the living processes below this one, zombies left out."""
-    return [process for process in psutil.Process().children(recursive=True) if _runs(process)]
+def descendants(*, besides: Collection[psutil.Process] = ()) -> list[psutil.Process]:
+    """Returns the living processes below this one, zombies and `besides` left out."""
+    below = psutil.Process().children(recursive=True)
+    return [process for process in below if process not in besides and _runs(process)]
 
 
 def marked(attempt: Path) -> list[psutil.Process]:
@@ -52,6 +53,15 @@ def marked(attempt: Path) -> list[psutil.Process]:
         for process in psutil.process_iter()
         if process.pid != os.getpid() and _mark(process) == mark and _runs(process)
     ]
+
+
+def is_below(number: int, folder: Path) -> bool:
+    """Says whether a process belongs to an attempt somewhere below the folder."""
+    try:
+        mark = _mark(psutil.Process(number))
+    except _GONE:
+        return False
+    return mark is not None and Path(mark).is_relative_to(folder.resolve())
 
 
 def tree_memory_bytes(processes: Iterable[psutil.Process]) -> int:

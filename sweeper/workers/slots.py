@@ -3,14 +3,21 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 import psutil
 
 from sweeper.errors import Fault, PlanError
 from sweeper.study.run_options import RunOptions
-from sweeper.workers.gpus import VARIABLE, Gpu, list_gpus
+from sweeper.workers.gpus import (
+    ORDER_VARIABLE,
+    VARIABLE,
+    Gpu,
+    cuda_without_driver_library,
+    find_gpu,
+    list_gpus,
+)
 
 CPU = "cpu"
 """In `run.slots`: a slot without a GPU. Each mention is one slot."""
@@ -31,11 +38,13 @@ class Slot:
         device: Value of `CUDA_VISIBLE_DEVICES` for the trial, never interpreted: one device for
             each of its ranks, joined by commas. None: no GPU.
         threads: Threads that each rank of the trial may compute with.
+        engine: An engine chooses the device; nothing is known of it before the trial runs.
     """
 
     name: str
     device: str | None
     threads: int = THREADS
+    engine: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -47,21 +56,28 @@ class Machine:
         gpus: What the driver lists.
         cores: Cores this process may use.
         free_memory_bytes: Host memory that is available.
+        device_order: `CUDA_DEVICE_ORDER` as the user set it; None when it is not set.
+        unlisted_device: The device file of a GPU that no driver library lists; None without one.
     """
 
     visible_devices: str | None
     gpus: tuple[Gpu, ...]
     cores: int
     free_memory_bytes: int
+    device_order: str | None = None
+    unlisted_device: str | None = None
 
 
 def this_machine(environ: Mapping[str, str]) -> Machine:
     """Returns what this host offers to a process with these environment variables."""
+    gpus = list_gpus()
     return Machine(
         visible_devices=environ.get(VARIABLE),
-        gpus=list_gpus(),
+        gpus=gpus,
         cores=len(os.sched_getaffinity(0)),
         free_memory_bytes=psutil.virtual_memory().available,
+        device_order=environ.get(ORDER_VARIABLE),
+        unlisted_device=None if gpus else cuda_without_driver_library(),
     )
 
 
@@ -90,8 +106,8 @@ def find_slots(
         memory_bytes_per_rank: Host memory of one rank; bounds the slots on cores.
 
     Raises:
-        PlanError: A device is named twice or is no device, every GPU is used by others, or there
-            are fewer devices than a trial takes.
+        PlanError: A device is named twice or is no device, every GPU is used by others, there are
+            fewer devices than a trial takes, or there is a GPU and no library to ask for it.
     """
     devices = _devices(run, machine)
     if run.slots != "auto":
@@ -121,10 +137,12 @@ def _devices(run: RunOptions, machine: Machine) -> tuple[str, ...]:
     """Returns the GPUs that the study may use, in order."""
     if run.slots != "auto":
         names = [entry for entry in run.slots if entry != CPU]
-        return _checked(names, where="run.slots", got=", ".join(run.slots))
+        return _checked(names, machine, where="run.slots", got=", ".join(run.slots))
     if machine.visible_devices is not None:
         names = _visible(machine.visible_devices)
-        return _checked(names, where=VARIABLE, got=machine.visible_devices)
+        return _checked(names, machine, where=VARIABLE, got=machine.visible_devices)
+    if machine.unlisted_device is not None:
+        raise PlanError(_unlisted(machine.unlisted_device))
     return _free(machine.gpus, use_busy=run.use_busy)
 
 
@@ -146,14 +164,38 @@ def _visible(value: str) -> list[str]:
     return [] if names in ([""], ["-1"]) else names
 
 
-def _checked(names: list[str], *, where: str, got: str) -> tuple[str, ...]:
+def _unlisted(device: str) -> Fault:
+    return Fault(
+        what="there is a GPU, but the driver's library (NVML), which lists them, is not there",
+        where="run.slots",
+        got=f"auto, and {device}",
+        expected="a list of devices",
+        hint=f"Name the devices, as in `slots: ['0']`, install the library, or write "
+        f"`slots: [{CPU}]` to run without a GPU",
+    )
+
+
+def _checked(names: list[str], machine: Machine, *, where: str, got: str) -> tuple[str, ...]:
     twice = sorted({name for name in names if names.count(name) > 1})
     faults = [_fault(f"device {name!r} is named twice", where, got) for name in twice if name]
+    faults += [_fault(what, where, got) for what in _named_in_two_ways(names, machine)]
     if any(name in {"", "-1"} or "," in name for name in names):
         faults.append(_fault("an entry is no device", where, got))
     if faults:
         raise PlanError(*faults)
     return tuple(names)
+
+
+def _named_in_two_ways(names: Iterable[str], machine: Machine) -> Iterator[str]:
+    """Yields the devices that have several of the names, as far as the driver can tell."""
+    names_of: dict[str, set[str]] = {}
+    for name in names:
+        gpu = find_gpu(name, machine.gpus, device_order=machine.device_order)
+        if gpu is not None:
+            names_of.setdefault(gpu.uuid, set()).add(name)
+    for uuid, given in names_of.items():
+        if len(given) > 1:
+            yield f"{' and '.join(map(repr, sorted(given)))} are the same device, {uuid}"
 
 
 def _fault(what: str, where: str, got: str) -> Fault:

@@ -51,6 +51,8 @@ class Supervision:
             where nobody could see it.
         crowding: Who else held memory there when the trial was last seen, as a sentence; None where
             nobody took any from it.
+        memory_left: What of the trial's memory on its GPUs was not back when the wait for it was
+            given up, as a sentence; None where all was.
         disk_bytes: What the attempt's folder held at the end; None when nobody looked.
         free_disk_bytes: What the file system had left then.
         needed_disk_bytes: What a checkpoint and the weights take at the least.
@@ -71,6 +73,7 @@ class Supervision:
     out_of_memory_kills: int | None = None
     peak_device_memory_bytes: int | None = None
     crowding: str | None = None
+    memory_left: str | None = None
     disk_bytes: int | None = None
     free_disk_bytes: int | None = None
     needed_disk_bytes: int | None = None

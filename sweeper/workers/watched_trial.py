@@ -11,19 +11,21 @@ import os
 import signal
 import subprocess
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from pathlib import Path
+from typing import IO, Protocol
 
-import pynvml
+import psutil
 
 from sweeper.records import Phase
+from sweeper.study.folder import StudyFolder
 from sweeper.trial.folder import AttemptFolder
 from sweeper.workers import process_tree
 from sweeper.workers.device_watch import DeviceWatch, Usage
 from sweeper.workers.disk import folder_bytes, free_bytes
-from sweeper.workers.gpus import VARIABLE, Nvml
+from sweeper.workers.gpus import VARIABLE, DriverSession
 from sweeper.workers.heartbeat import Heartbeat
 from sweeper.workers.limits import (
     TrialLimits,
@@ -42,6 +44,8 @@ _log = logging.getLogger(__name__)
 SAMPLE_SECONDS = 0.5
 """Between two looks at the memory of the tree and at the folder; a shorter spike can be missed."""
 HEARTBEAT_SECONDS = 2.0
+MEMORY_SECONDS = 30.0
+"""For the memory of a trial's GPUs to be back, once its last process is gone."""
 LEFTOVER_GRACE_SECONDS = 2.0
 """For processes that outlive the trial's first one."""
 AFTER_CHECKPOINT_SECONDS = 5.0
@@ -64,6 +68,29 @@ class Order:
     limits: TrialLimits
 
 
+class TrialProcess(Protocol):
+    """The first process of a trial, a child of this one, as `subprocess.Popen` shows it."""
+
+    @property
+    def pid(self) -> int:
+        """Its process id."""
+        ...
+
+    @property
+    def returncode(self) -> int | None:
+        """Exit status, negative for a signal, as `poll` last saw it; None while it runs."""
+        ...
+
+    @property
+    def stdin(self) -> IO[bytes] | None:
+        """The pipe by which it learns that we are gone."""
+        ...
+
+    def poll(self) -> int | None:
+        """Returns the exit status once it has ended; takes it from the system."""
+        ...
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Ending:
     cause: Cause
@@ -80,17 +107,44 @@ class _Ending:
         )
 
 
+def start_cold(order: Order) -> TrialProcess:
+    """Starts the trial in a session of its own; its standard input closes when we are gone.
+
+    Raises:
+        OSError: The operating system refuses.
+    """
+    with order.folder.stdout.open("ab") as out, order.folder.stderr.open("ab") as err:
+        return subprocess.Popen(
+            order.argv,
+            stdin=subprocess.PIPE,
+            stdout=out,
+            stderr=err,
+            cwd=order.folder.path,
+            env={**os.environ, **order.environment},
+            start_new_session=True,
+        )
+
+
 class WatchedTrial:
     """A running trial. The caller looks at it several times a second.
 
     Args:
-        nvml: The driver's library.
+        driver: The GPUs' driver, where the caller keeps it open from trial to trial.
+        start: Starts the trial's first process.
+        besides: Processes below this one that are not the trial's.
 
     Raises:
         OSError: The operating system refuses to start it.
     """
 
-    def __init__(self, order: Order, *, nvml: Nvml = pynvml) -> None:
+    def __init__(
+        self,
+        order: Order,
+        *,
+        driver: DriverSession | None = None,
+        start: Callable[[Order], TrialProcess] = start_cold,
+        besides: Callable[[], Collection[psutil.Process]] = tuple,
+    ) -> None:
         self._order = order
         self._began = self._sampled = self._beat = time.monotonic()
         self._began_at = datetime.now(UTC)
@@ -100,11 +154,14 @@ class WatchedTrial:
         self._leave_by = 0.0
         self._memory_bytes = self._peak_memory_bytes = 0
         self._disk_bytes = 0
-        self._devices = _device_watch(order, nvml)
+        self._devices = _device_watch(order, driver or DriverSession())
+        self._gone: tuple[float, datetime] | None = None
+        self._memory_left: str | None = None
         self._usage: Usage | None = None
         self._peak_device_memory_bytes: int | None = None
         self._leftovers = 0
-        self._process = _start(order)
+        self._besides = besides
+        self._process = start(order)
         self.pid = self._process.pid
         self.started_at = started_at(self.pid)
         self._write_heartbeat()
@@ -141,7 +198,7 @@ class WatchedTrial:
         )
         if self._ending is None:
             self._ending = asked
-            process_tree.send(process_tree.descendants(), signal.SIGTERM)
+            process_tree.send(self._processes(), signal.SIGTERM)
         else:
             self._ending = self._ending.not_after(asked)
 
@@ -154,7 +211,7 @@ class WatchedTrial:
         if running and self._ending is None:
             self._enforce(now)
         if not running and self._is_gone():
-            return self.supervision()
+            return self.supervision() if self._memory_is_back(now) else None
         if self._ending is not None and now >= self._kill_at(self._ending, now):
             self._kill()
         return None
@@ -169,7 +226,7 @@ class WatchedTrial:
 
     def supervision(self) -> Supervision:
         """Returns how it ended, as far as is known, and leaves it in the attempt's folder."""
-        if left := len(process_tree.descendants()):
+        if left := len(self._processes()):
             _log.warning("%s: %d killed processes have not gone yet", self.folder, left)
         supervision = self._supervision()
         if self._process.stdin is not None:
@@ -184,7 +241,7 @@ class WatchedTrial:
         if now - self._sampled >= SAMPLE_SECONDS:
             self._sampled = now
             process_tree.collect_orphans(besides=self.pid)
-            processes = process_tree.descendants()
+            processes = self._processes()
             self._memory_bytes = process_tree.tree_memory_bytes(processes)
             self._look_at_devices({process.pid for process in processes})
             self._peak_memory_bytes = max(self._peak_memory_bytes, self._memory_bytes)
@@ -193,6 +250,9 @@ class WatchedTrial:
         if now - self._beat >= HEARTBEAT_SECONDS:
             self._beat = now
             self._write_heartbeat()
+
+    def _processes(self) -> list[psutil.Process]:
+        return process_tree.descendants(besides=self._besides())
 
     def _look_at_devices(self, processes: set[int]) -> None:
         usage = None if self._devices is None else self._devices.look(processes)
@@ -217,7 +277,7 @@ class WatchedTrial:
 
     def _is_gone(self) -> bool:
         process_tree.collect_orphans(besides=None)
-        left = process_tree.descendants()
+        left = self._processes()
         if not left:
             return True
         if self._leftovers == 0:
@@ -226,14 +286,27 @@ class WatchedTrial:
             self.end(Cause.EXITED, detail, grace_seconds=LEFTOVER_GRACE_SECONDS)
         return False
 
+    def _memory_is_back(self, now: float) -> bool:
+        """Says whether the next trial finds its GPUs as this one did, or has waited for long."""
+        self._gone = self._gone or (now, datetime.now(UTC))
+        left = None if self._devices is None else self._devices.not_back()
+        if left is None:
+            return True
+        if now - self._gone[0] < MEMORY_SECONDS:
+            return False
+        self._memory_left = f"{left}, {MEMORY_SECONDS:g} s after the last process of it was gone"
+        _log.warning("%s: %s", self.folder, self._memory_left)
+        return True
+
     def _kill(self) -> None:
         if self._process.returncode is None:
             with contextlib.suppress(ProcessLookupError):
                 os.killpg(self.pid, signal.SIGKILL)
-        process_tree.send(process_tree.descendants(), signal.SIGKILL)
+        process_tree.send(self._processes(), signal.SIGKILL)
 
     def _supervision(self) -> Supervision:
         status, ending, usage = self._process.returncode, self._ending, self._usage
+        gone_at, ended_at = self._gone or (time.monotonic(), datetime.now(UTC))
         limits = self._order.limits
         return Supervision(
             cause=ending.cause if ending else Cause.EXITED,
@@ -242,20 +315,21 @@ class WatchedTrial:
             started_at=self.started_at,
             exit_status=status if status is not None and status >= 0 else None,
             signal=-status if status is not None and status < 0 else None,
-            wall_seconds=time.monotonic() - self._began,
+            wall_seconds=gone_at - self._began,
             peak_memory_bytes=self._peak_memory_bytes,
             leftovers=self._leftovers,
             out_of_memory_kills=_rise(self._kills_before, process_tree.out_of_memory_kills()),
             peak_device_memory_bytes=self._peak_device_memory_bytes,
             crowding=usage.crowding(limits.device_memory_bytes) if usage else None,
+            memory_left=self._memory_left,
             disk_bytes=folder_bytes(self.folder),
             free_disk_bytes=free_bytes(self.folder),
             needed_disk_bytes=limits.needed_disk_bytes or None,
-            stderr_tail=_tail(self._order.folder.stderr),
+            stderr_tail=tail_of(self._order.folder.stderr),
             supervisor_pid=os.getpid(),
             supervisor_started_at=started_at(os.getpid()),
             began_at=self._began_at,
-            ended_at=datetime.now(UTC),
+            ended_at=ended_at,
         )
 
     def _write_heartbeat(self) -> None:
@@ -278,10 +352,15 @@ class WatchedTrial:
 
 def not_started(order: Order, error: OSError) -> Supervision:
     """Returns the supervision of a trial that the operating system refused to start."""
+    return called_off(Cause.NOT_STARTED, f"{order.argv[0]} could not be started: {error}")
+
+
+def called_off(cause: Cause, detail: str) -> Supervision:
+    """Returns the supervision of a trial that never had a process."""
     now = datetime.now(UTC)
     return Supervision(
-        cause=Cause.NOT_STARTED,
-        detail=f"{order.argv[0]} could not be started: {error}",
+        cause=cause,
+        detail=detail,
         pid=None,
         started_at=None,
         exit_status=None,
@@ -295,31 +374,22 @@ def not_started(order: Order, error: OSError) -> Supervision:
     )
 
 
-def _start(order: Order) -> subprocess.Popen[bytes]:
-    """Starts the trial in a session of its own; its standard input closes when we are gone."""
-    with order.folder.stdout.open("ab") as out, order.folder.stderr.open("ab") as err:
-        return subprocess.Popen(
-            order.argv,
-            stdin=subprocess.PIPE,
-            stdout=out,
-            stderr=err,
-            cwd=order.folder.path,
-            env={**os.environ, **order.environment},
-            start_new_session=True,
-        )
-
-
-def _device_watch(order: Order, nvml: Nvml) -> DeviceWatch | None:
+def _device_watch(order: Order, driver: DriverSession) -> DeviceWatch | None:
     """Returns the watch over the trial's GPUs; None for a trial that has none."""
-    devices = order.environment.get(VARIABLE, "")
-    return DeviceWatch(devices, nvml) if devices else None
+    devices, study = order.environment.get(VARIABLE, ""), StudyFolder.of_attempt(order.folder.path)
+
+    def is_sibling(number: int) -> bool:
+        return process_tree.is_below(number, study.path)
+
+    return DeviceWatch(devices, driver, is_sibling=is_sibling) if devices else None
 
 
 def _rise(before: int | None, after: int | None) -> int | None:
     return None if before is None or after is None else after - before
 
 
-def _tail(file: Path) -> str:
+def tail_of(file: Path) -> str:
+    """Returns the end of what a log holds; empty where there is none."""
     try:
         with file.open("rb") as stream:
             stream.seek(max(0, stream.seek(0, os.SEEK_END) - STDERR_TAIL_BYTES))

@@ -21,7 +21,7 @@ def test_the_rooms_import_downwards_only():
     assert run.returncode == 0, run.stdout
 
 
-@pytest.mark.parametrize("heavy", ["torch", "transformers", "peft", "tokenizers"])
+@pytest.mark.parametrize("heavy", ["torch", "transformers", "peft", "tokenizers", "matplotlib"])
 def test_importing_the_command_line_does_not_load(heavy):
     """import-linter misses an import inside a package's __init__; a fresh interpreter does not."""
     code = f"import sys, sweeper.cli.main; sys.exit({heavy!r} in sys.modules)"

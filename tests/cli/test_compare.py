@@ -45,14 +45,32 @@ def test_losses_and_differences_fit_80_columns(sweeper, finished, narrow):
 def test_what_follows_says_how_sure_it_is_and_what_is_chosen(sweeper, finished):
     shown = lines(sweeper("compare", "study.yaml").out)
 
-    titles = ["Notes", "Retention", "Range", "Resolution", "Choice"]
+    titles = ["Notes", "Retention", "Range", "Resolution", "Time to target", "Choice"]
     assert [line for line in shown if line in titles] == titles
     assert "double skipped 3 of 6 windows." in shown
     assert (
-        "half: a true difference of 0.03613 nats would be found in 4 studies of 5; 0.25 was "
-        "declared to matter." in shown
+        "half: with 3 seeds and differences that spread by 0.007812 (sd), a true difference of "
+        "0.036 nats would be found in 4 studies of 5; 0.25 was declared to matter." in shown
     )
     assert shown[-1] == "baseline is kept: no other arm is shown to be better."
+
+
+def test_when_arms_reached_the_target_is_told_in_a_short_section(sweeper, finished):
+    shown = lines(sweeper("compare", "study.yaml").out)
+
+    start = shown.index("Time to target")
+    assert shown[start + 1 : start + 5] == [
+        (
+            "The target is 1.625 nats per target token, the highest final validation loss of a "
+            "trial of baseline."
+        ),
+        (
+            "baseline reached it in 3 of 3 seeds (3 at the last evaluation, unconfirmed); median: "
+            "after 0 and by 30 target tokens (0 to 0.75 s of training)."
+        ),
+        "half reached it in 0 of 3 seeds; median: not reached, more than 30 target tokens.",
+        "double reached it in 0 of 3 seeds; median: not reached.",
+    ]
 
 
 def test_while_trials_are_missing_nothing_is_answered(sweeper, begun):

@@ -127,6 +127,8 @@ def test_columns_may_be_chosen_for_programs_too(sweeper, begun):
         ["--json", "--csv"],
         ["--csv", "--parquet", "t.parquet"],
         ["--json", "--parquet", "t.parquet"],
+        ["--markdown", "--latex"],
+        ["--csv", "--markdown"],
     ],
     ids=" ".join,
 )
@@ -134,7 +136,7 @@ def test_two_forms_at_once_are_refused(sweeper, begun, forms):
     ran = sweeper("trials", "study.yaml", *forms)
 
     assert (ran.status, ran.out) == (2, "")
-    assert ran.err == "error: give one of --json, --csv and --parquet.\n"
+    assert ran.err == ("error: give one of --json, --csv, --parquet, --markdown and --latex.\n")
 
 
 def test_a_column_that_does_not_exist_is_refused_with_the_nearest(sweeper, begun):

@@ -9,7 +9,9 @@ from sweeper.errors import Fault, NotFound, StoreError
 
 COMMANDS = ["init", "check", "run", "status", "trials", "updates", "show", "compare"]
 COMMANDS += ["diagnose", "replay", "retry", "amend", "cancel", "clean", "ls", "logs"]
-READERS = ["status", "trials", "updates", "compare"]
+TABLES = ["evaluations", "attempts", "arms", "differences", "exposure", "stability", "cost"]
+COMMANDS += [*TABLES, "metrics", "columns", "attach"]
+READERS = ["status", "trials", "updates", "compare", *TABLES, "metrics"]
 
 
 @pytest.mark.parametrize("command", COMMANDS)

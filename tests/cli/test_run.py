@@ -63,8 +63,33 @@ def end(**changes):
             {"counts": {}, "status": RunStatus.INTERRUPTED},
             ["Interrupted; nothing recorded is lost."],
         ),
+        (
+            {
+                "counts": {"waiting": 3},
+                "status": RunStatus.CRITERIA_NOT_MET,
+                "waits": {"half/0": "no A100", "double/0": "no A100", "half/1": "no H100"},
+                "is_late": True,
+            },
+            [
+                "rates: 3 trials: 3 waiting",
+                "Recorded in /studies/runs/rates",
+                "Waiting: half/0, double/0: no A100",
+                "Waiting: half/1: no H100",
+                (
+                    "The study's deadline is reached; trials that had begun are resumable. A "
+                    "later `run.deadline` lets the study go on."
+                ),
+            ],
+        ),
     ],
-    ids=["done", "a limit", "nothing to do", "ended early", "interrupted before the first trial"],
+    ids=[
+        "done",
+        "a limit",
+        "nothing to do",
+        "ended early",
+        "interrupted before the first trial",
+        "waits",
+    ],
 )
 def test_the_end_of_a_run_is_told(capsys, changes, printed):
     print_end(end(**changes))
@@ -99,6 +124,18 @@ def test_a_run_folder_that_was_moved_is_not_run(sweeper, studies, tmp_path, comm
     )
 
 
+@pytest.mark.slow
+def test_a_run_in_the_background_that_cannot_begin_is_told_with_its_status(
+    sweeper, studies, tmp_path
+):
+    recorded = studies.found(tmp_path)
+    with only_coordinator(recorded.folder):
+        ran = sweeper("run", recorded.file, "--detach")
+
+    assert (ran.status, ran.out) == (2, "")
+    assert f"{recorded.folder.path}: the study is already being run" in ran.err
+
+
 def test_another_coordinator_is_named(sweeper, studies, tmp_path):
     recorded = studies.found(tmp_path)
     with only_coordinator(recorded.folder):
@@ -122,6 +159,20 @@ NOTHING_BUT_FAILED = {
         ({}, "again", ("compare", "/studies/runs/rates")),
         ({"status": RunStatus.INTERRUPTED}, None, ("run", "rates.yaml")),
         ({"status": RunStatus.INTERRUPTED}, "again", ("run", "rates.yaml", "--as", "again")),
+        (
+            {"counts": {"lost": 1, "waiting": 3}, "status": RunStatus.CRITERIA_NOT_MET},
+            None,
+            ("run", "rates.yaml"),
+        ),
+        (
+            {
+                "counts": {"completed": 6, "waiting": 3},
+                "status": RunStatus.CRITERIA_NOT_MET,
+                "is_late": True,
+            },
+            None,
+            ("compare", "rates.yaml"),
+        ),
         (NOTHING_BUT_FAILED, None, ("run", "--replace", "rates.yaml")),
         (
             NOTHING_BUT_FAILED | {"counts": {"stopped": 1, "not_run": 8}},

@@ -42,6 +42,30 @@ def test_a_trial_that_went_on_elsewhere_is_told(sweeper, studies, tmp_path):
     )
 
 
+def test_a_trial_that_no_slot_takes_is_told_with_the_reason(sweeper, studies, tmp_path):
+    recorded = studies.found(tmp_path)
+    with recorded.open() as store:
+        owner = studies.living_owner()
+        studies.go_on_elsewhere(store, "baseline/0")
+        has = store.seed_places()[0].environment | {"device": "NVIDIA H100"}
+        store.record_slots(owner, {"gpu 0": has})
+
+    ran = sweeper("status", recorded.file)
+
+    began_on = store_device(recorded)
+    assert (
+        f"half/0: its seed began with baseline/0 on device {began_on}; slot gpu 0 has device "
+        "NVIDIA H100"
+    ) in ran.out.splitlines()
+    told = json.loads(sweeper("status", recorded.file, "--json").out)["waiting"]
+    assert {each["trial"] for each in told} == {"half/0", "double/0"}
+
+
+def store_device(recorded):
+    with recorded.open() as store:
+        return store.seed_places()[0].environment["device"]
+
+
 def test_a_study_whose_owner_is_gone_is_to_be_run_again(sweeper, studies, tmp_path):
     recorded = studies.found(tmp_path)
     with recorded.open() as store:
@@ -61,6 +85,23 @@ def test_of_another_host_s_owner_nothing_is_claimed(sweeper, studies, tmp_path):
     ran = sweeper("status", recorded.file)
 
     assert ran.out.splitlines()[-1] == "Run by process 4711 on far, on another host than this."
+
+
+def test_another_host_s_owner_that_is_silent_is_told_and_the_study_is_to_be_run(
+    sweeper, studies, tmp_path
+):
+    recorded = studies.found(tmp_path)
+    with recorded.open() as store:
+        store.claim(studies.distant_owner(), "cpu:0", lease_seconds=-60.0)
+        (live,) = store.live_attempts()
+
+    ran = sweeper("status", recorded.file)
+
+    assert ran.out.splitlines()[-1] == (
+        "Run by process 4711 on far, on another host than this, which is silent: its lease expired "
+        f"at {live.lease_expires_at:%Y-%m-%d %H:%M} UTC."
+    )
+    assert ran.err == f"Next: sweeper run {recorded.file}   (goes on)\n"
 
 
 def test_a_study_between_two_runs_is_to_be_run(sweeper, studies, tmp_path):

@@ -190,6 +190,39 @@ def set_up_laboratory(folder: Path, model: Path, **settings: object) -> Laborato
 
 
 @pytest.fixture(scope="session")
+def load_elsewhere():
+    """Has a fresh process, which knows nothing of sweeper, load exports of a study.
+
+    The function takes the study and pairs of an export and its base model, None for a model of its
+    own; it returns their losses on the validation split, and the tokens of some words.
+    """
+    return _loaded_elsewhere
+
+
+def _loaded_elsewhere(study, *models):
+    import numpy as np
+
+    from sweeper.data.prepared import PreparedSplit
+
+    split = PreparedSplit.open(study.run_folder / "prepared", "validation")
+    examples = [split.example(index) for index in range(len(split.digests))]
+    records_ = [
+        {"tokens": tokens.tolist(), "supervised": np.flatnonzero(supervised).tolist()}
+        for tokens, supervised in examples
+    ]
+    plain = [(str(folder), None if base is None else str(base)) for folder, base in models]
+    done = subprocess.run(
+        [sys.executable, str(Path(__file__).with_name("loaded_elsewhere.py"))],
+        input=json.dumps({"models": plain, "records": records_}),
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+    return json.loads(done.stdout.splitlines()[-1])
+
+
+@pytest.fixture(scope="session")
 def set_up():
     """The function that writes a study with its data into a folder."""
     return set_up_laboratory

@@ -11,7 +11,7 @@ SMALL = {"seeds": "[0]", "budget": 200, "every": 100}
 UNORDERED = """\
 import os, sys
 
-if "sweeper.trial" in sys.orig_argv:
+if any(word.startswith("sweeper.trial") for word in sys.orig_argv):
     import torch
     from torch.optim.optimizer import register_optimizer_step_post_hook
 

@@ -119,3 +119,20 @@ def test_two_changes_are_refused_and_leave_nothing(broken):
 
     assert "a replay changes one thing" in done.stderr
     assert tree(broken.run_folder) == before
+
+
+def test_a_whole_model_is_exported_and_loads_without_us(broken, load_elsewhere):
+    """The trial that completed; nothing is frozen, so that it has to be named."""
+    whole = broken.folder / "whole"
+    command = ("export", str(broken.study), str(whole))
+
+    refused = broken.sweeper(*command, expect=2)
+    broken.sweeper(*command, "--trial", "baseline/0")
+
+    assert "no choice has been frozen" in refused.stderr
+    (loss,) = load_elsewhere(broken, (whole, None))["losses"]
+    row = trials(broken.study).set_index("trial").loc["baseline/0"]
+    assert loss == pytest.approx(row["validation_loss"], abs=1e-6)
+    card = (whole / "README.md").read_text("utf-8")
+    assert "**Not the frozen choice.**" in card
+    assert "all weights were trained" in card

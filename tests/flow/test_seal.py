@@ -36,7 +36,7 @@ sys.addaudithook(note)
 """
 
 PYTHON_LEAK = """
-if "sweeper.trial" in sys.orig_argv:
+if any(word.startswith("sweeper.trial") for word in sys.orig_argv):
     import pathlib
     import sweeper.trial.windows as windows
     honest = windows.held_out_sets

@@ -1,6 +1,8 @@
 """One study from its file to its answer, and the same study again another way."""
 
+import dataclasses
 import json
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -10,6 +12,7 @@ import pandas as pd
 import pytest
 
 import sweeper
+from sweeper.report.auditing import audit
 
 pytestmark = pytest.mark.slow
 
@@ -48,6 +51,15 @@ def test_within_a_seed_all_arms_share_the(finished, column):
 @pytest.mark.parametrize("column", ["initial_digest", "record_digest", "validation_loss"])
 def test_seeds_differ_in_the(finished, column):
     assert sweeper.trials(finished.study)[column].nunique() >= 2
+
+
+def test_an_audit_finds_nothing_and_the_weights_may_be_frozen(finished):
+    checks = audit(finished.study).checks
+
+    assert [check.findings for check in checks] == [()] * 7
+    assert checks[2].looked_at == "4 attempts, 4 of them ended"
+    chosen = finished.sweeper("select", str(finished.study), "--dry-run", "--json")
+    assert len(json.loads(chosen.stdout)["checkpoints"]) >= 4
 
 
 def test_the_same_study_in_reverse_order_on_one_slot_has_the_same_losses_bit_for_bit(
@@ -119,6 +131,27 @@ def test_a_finished_study_run_again_does_nothing_and_says_so(finished):
 
     assert "nothing was run" in again.stdout
     pd.testing.assert_frame_equal(sweeper.attempts(finished.study), before)
+
+
+def test_a_lost_database_is_made_anew_and_the_study_answers_as_before(finished, tmp_path):
+    """In a copy of the study, model and all, so that the others keep their database."""
+    shutil.copytree(finished.folder, tmp_path, dirs_exist_ok=True)
+    copy = dataclasses.replace(finished, folder=tmp_path, study=tmp_path / finished.study.name)
+    before = [answer(copy, word) for word in ("trials", "updates", "compare")]
+    for file in copy.run_folder.glob("study.db*"):
+        file.unlink()
+    refused = copy.sweeper("trials", str(copy.run_folder), expect=2)
+
+    rebuilt = copy.sweeper("rebuild", str(copy.run_folder))
+
+    assert "`sweeper rebuild" in refused.stderr
+    assert "Restored 4 attempts; changes by hand: 0." in rebuilt.stdout
+    assert [answer(copy, word) for word in ("trials", "updates", "compare")] == before
+    assert "nothing was run" in copy.sweeper("run", str(copy.study)).stdout
+
+
+def answer(laboratory, command):
+    return laboratory.sweeper(command, str(laboratory.run_folder), "--json", expect=None).stdout
 
 
 def test_the_chosen_rule_names_every_arm_and_refuses_a_claim_from_two_seeds(finished):

@@ -10,8 +10,6 @@ from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
-import psutil
-
 from sweeper.records import (
     Artifact,
     CheckpointMade,
@@ -35,6 +33,7 @@ from sweeper.store.endings import Cost
 from sweeper.store.planning import RecordedStudy
 from sweeper.store.store import StudyStore
 from sweeper.study.folder import StudyFolder
+from sweeper.workers.liveness import birth
 
 BEGAN = datetime(2026, 3, 1, 12, 0, tzinfo=UTC)
 BUDGET = 30
@@ -85,6 +84,7 @@ class PlannedCell:
     arm: str
     seed: int
     value: float
+    round: int = 0
 
 
 @dataclass(frozen=True)
@@ -157,14 +157,14 @@ def finish(place: Path) -> Recorded:
     with recorded.open() as store:
         for seed, shift in ((0, 0.0), (1, 0.0625), (2, 0.125)):
             end = 1.5 + shift
-            complete(store, f"baseline/{seed}", losses=(2.5 + shift, 2.0, end))
+            complete(store, f"baseline/{seed}", losses=(2.5, 2.0, end))
             complete(
                 store,
                 f"half/{seed}",
-                losses=(2.5 + shift, 2.25, end + 0.5 + shift / 8),
+                losses=(2.5, 2.25, end + 0.5 + shift / 8),
                 retention_loss=3.0625 + shift / 4,
             )
-            _stop(store, f"double/{seed}", initial_loss=2.5 + shift)
+            _stop(store, f"double/{seed}")
         store.end_study("every cell has ended")
     return recorded
 
@@ -382,8 +382,9 @@ def _run(store: StudyStore, cell: str) -> None:
 
 def living_owner() -> Owner:
     """This process, which lives."""
-    began = psutil.Process().create_time()
-    return _owner(pid=os.getpid(), started_at=repr(began))
+    born = birth(os.getpid())
+    assert born is not None
+    return _owner(pid=os.getpid(), started_at=born)
 
 
 def dead_owner() -> Owner:

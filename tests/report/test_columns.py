@@ -55,7 +55,7 @@ def test_every_column_says_what_it_means(column):
 def test_the_factor_s_last_key_names_the_trials_column():
     columns = trial_columns("training.records_per_update", is_text=False)
 
-    assert [column.name for column in columns[2:5]] == ["seed", "records_per_update", "status"]
+    assert [column.name for column in columns[2:5]] == ["seed", "records_per_update", "round"]
     assert columns[3].kind == "number"
 
 

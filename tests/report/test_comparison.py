@@ -1,5 +1,7 @@
 """What the store recorded, as the evidence that verdicts are made from: field by field."""
 
+import dataclasses
+
 import pytest
 
 import sweeper
@@ -16,6 +18,7 @@ from sweeper.selection.evidence import (
     StudyKind,
     TrialPrecision,
 )
+from sweeper.selection.trajectory import EvaluationPoint
 from sweeper.selection.verdicts import VerdictKind
 from sweeper.store.store import StudyStore
 
@@ -32,6 +35,16 @@ THREE_WINDOWS = {
     "windows": 3,
 }
 
+START = EvaluationPoint(target_tokens_read=0, training_seconds=0.0, loss=2.5, retention_loss=3.0)
+"""Before the first update; each window then takes a quarter of a second."""
+
+
+def end(loss):
+    return EvaluationPoint(
+        target_tokens_read=30, training_seconds=0.75, loss=loss, retention_loss=3.0625
+    )
+
+
 CELLS = (
     CellEvidence(
         arm="baseline",
@@ -47,6 +60,7 @@ CELLS = (
         window_losses=(2.625, 2.0, 1.5),
         weights_digest="b" * 64,
         initial_digest="tensors of seed 0",
+        evaluations=(START, end(1.5)),
         configuration={"training.learning_rate": "0.0002", "tune": '"lora"'},
         **THREE_WINDOWS,
     ),
@@ -64,6 +78,7 @@ CELLS = (
         window_losses=(2.625, 2.25, 1.75),
         weights_digest="b" * 64,
         initial_digest="tensors of seed 0",
+        evaluations=(START, end(1.75)),
         configuration={"training.learning_rate": "0.0001", "tune": '"lora"'},
         **THREE_WINDOWS,
     ),
@@ -78,6 +93,7 @@ CELLS = (
         last_finite_loss=2.625,
         window_losses=(2.625, None),
         initial_digest="tensors of seed 0",
+        evaluations=(START,),
         records_read=(2, 4),
         record_digests=("records up to 1", "records up to 2"),
         evaluation_sets={"validation": SET, "retention": SET},
@@ -119,6 +135,7 @@ CELLS = (
         last_finite_loss=2.375,
         window_losses=(2.375,),
         initial_digest="tensors of seed 1",
+        evaluations=(dataclasses.replace(START, retention_loss=None),),
         records_read=(2,),
         record_digests=("records up to 1",),
         evaluation_sets={"validation": SET},
@@ -165,6 +182,7 @@ def test_the_study_s_evidence_has_its_question_arms_and_agreed_rules(found):
         precision_tolerance=0.01,
         has_retention=True,
         closed=False,
+        starts_alike=True,
     )
 
 
@@ -269,6 +287,40 @@ def test_a_trial_that_went_on_elsewhere_has_run_in_another_environment(studies, 
     assert found.cell("baseline", 0).environment == ENVIRONMENT | {
         "device": "cpu, then H200 after window 1"
     }
+
+
+def test_a_closed_study_counts_what_is_missing_for_good(studies, tmp_path):
+    recorded = studies.begin(tmp_path)
+    before = sweeper.compare(recorded.file)
+    with recorded.open() as store:
+        store.close_study("enough is known")
+        open_still = evidence(store, recorded_settings(recorded.folder)).closed
+        store.lose_dead(lambda _: True, max_resumes=0)
+    after = sweeper.compare(recorded.file)
+
+    assert (before.is_closed, before.is_pending, before.is_partial) == (False, True, True)
+    assert not open_still  # one trial was running
+    assert (after.is_closed, after.is_pending, after.is_partial) == (True, False, True)
+    assert before.arms[0].difference.p_holm is None
+    assert after.arms[0].difference.p_holm == 1
+    assert after.arms[0].verdict.sentence.endswith("closed: the arm counts with p = 1.")
+
+
+def test_the_rules_of_the_study_file_are_the_evidence_s(studies, tmp_path):
+    """A decaying schedule, a decay of weights, a target and further arms, all of it agreed."""
+    recorded = studies.found(tmp_path)
+    file = recorded.folder.recorded_study
+    text = file.read_text("utf-8")
+    text = text.replace(
+        "{kind: constant}", "{kind: cosine}, optimizer: {kind: adamw, weight_decay: 0.1}"
+    )
+    text = text.replace("retention_margin: 0.5", "retention_margin: 0.5, target_loss: 1.25")
+    file.write_text(text.replace("tune: lora", "tune: full"), "utf-8")
+    with recorded.open() as store:
+        found = evidence(store, recorded_settings(recorded.folder))
+
+    assert (found.target_loss, found.weight_decay, found.rate_decays) == (1.25, 0.1, True)
+    assert (found.extensions, found.starts_alike) == (0, False)
 
 
 def test_a_study_that_is_done_is_judged(finished):

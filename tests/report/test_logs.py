@@ -43,6 +43,17 @@ def test_what_does_not_exist_is_said(begun, trial, attempt, what):
         attempt_log(begun.file, trial, attempt=attempt)
 
 
+def test_a_log_on_another_host_s_disk_is_said_to_be_there(studies, tmp_path):
+    recorded = studies.found(tmp_path)
+    with recorded.open() as store:
+        store.claim(studies.distant_owner(), "cpu:0")
+
+    with pytest.raises(NotFound, match="on another host") as refusal:
+        attempt_log(recorded.file, "baseline/0")
+
+    assert refusal.value.faults[0].got == "far"
+
+
 def test_without_a_log_there_is_no_text(claimed):
     recorded, *_ = claimed
 

@@ -15,6 +15,12 @@ import sweeper
         ("updates", "sweeper.report.tables"),
         ("evaluations", "sweeper.report.tables"),
         ("attempts", "sweeper.report.tables"),
+        ("arms", "sweeper.report.arm_tables"),
+        ("differences", "sweeper.report.arm_tables"),
+        ("exposure", "sweeper.report.run_tables"),
+        ("stability", "sweeper.report.run_tables"),
+        ("cost", "sweeper.report.run_tables"),
+        ("metrics", "sweeper.report.run_tables"),
         ("compare", "sweeper.report.comparison"),
         ("record_losses", "sweeper.report.record_losses"),
     ],
@@ -24,7 +30,8 @@ def test_a_public_function_is_the_report_s_own(name, module):
 
 
 def test_what_is_public_is_listed():
-    names = ["attempts", "compare", "evaluations", "record_losses", "trials", "updates"]
+    names = ["arms", "attempts", "compare", "cost", "differences", "evaluations", "exposure"]
+    names += ["metrics", "record_losses", "stability", "trials", "updates"]
 
     assert sweeper.__all__ == names
     assert set(sweeper.__all__) <= set(dir(sweeper))

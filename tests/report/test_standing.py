@@ -98,6 +98,25 @@ def test_a_study_owned_on_another_host_may_be_attended(studies, tmp_path):
     assert found.is_attended
 
 
+def test_a_study_whose_owner_on_another_host_is_silent_is_not_attended(studies, tmp_path):
+    recorded = studies.found(tmp_path)
+    with recorded.open() as store:
+        store.claim(studies.distant_owner(), "cpu:0", lease_seconds=-1.0)
+
+    found = standing(recorded.file)
+
+    assert [trial.silent_since is None for trial in found.running] == [False]
+    assert not found.is_attended
+
+
+def test_an_owner_of_this_host_that_lives_is_never_said_to_be_silent_for_good(studies, tmp_path):
+    recorded = studies.found(tmp_path)
+    with recorded.open() as store:
+        store.claim(studies.living_owner(), "cpu:0", lease_seconds=-1.0)
+
+    assert standing(recorded.file).is_attended
+
+
 def test_a_trial_without_a_window_has_read_nothing_yet(studies, tmp_path):
     recorded = studies.found(tmp_path)
     with recorded.open() as store:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import importlib.util
 import json
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
@@ -21,10 +22,26 @@ from sweeper.selection.evidence import (
     StudyKind,
     TrialPrecision,
 )
+from sweeper.selection.example_losses import ExampleLosses
+from sweeper.selection.trajectory import EvaluationPoint
 
-RATES = {"quarter": 5e-5, "half": 1e-4, "baseline": 2e-4, "double": 4e-4, "quadruple": 8e-4}
+RATES = {
+    "quarter": 5e-5,
+    "half": 1e-4,
+    "baseline": 2e-4,
+    "double": 4e-4,
+    "quadruple": 8e-4,
+    "x0.125": 2.5e-5,
+    "x0.25": 5e-5,
+    "x4": 8e-4,
+    "x8": 1.6e-3,
+}
+ROUNDS = {"x0.25": 1, "x4": 1, "x0.125": 2, "x8": 2}
+"""Of extensions; other arms are the study file's."""
 BUDGET = 1_000_000
 INITIAL_LOSS = 2.1
+GRID = 5
+"""Evaluations of a trial that is followed: at 0, 25, 50, 75 and 100 % of the budget."""
 
 Entry = float | Reason | None
 """A loss: completed. A reason: ended so. None: never run."""
@@ -75,7 +92,7 @@ def build(losses: Mapping[str, Sequence[Entry]], **rules: Any) -> StudyEvidence:
         "question_text": "Is the rate too high?",
         "kind": StudyKind.RATE,
         "factor": "training.learning_rate",
-        "arms": tuple(Arm(name=arm, value=values[arm]) for arm in losses),
+        "arms": tuple(Arm(name=arm, value=values[arm], round=ROUNDS.get(arm, 0)) for arm in losses),
         "seeds": seeds,
         "smallest_difference": 0.005,
         "retention_margin": 0.02,
@@ -111,6 +128,64 @@ def retained(study: StudyEvidence, losses: Mapping[str, Sequence[float | None]])
     return dataclasses.replace(study, cells=cells, has_retention=True)
 
 
+def followed(
+    study: StudyEvidence,
+    losses: Mapping[str, Sequence[Sequence[float | None]]],
+    *,
+    seconds: Mapping[str, float] | None = None,
+    retention: Mapping[str, Sequence[Sequence[float]]] | None = None,
+) -> StudyEvidence:
+    """Returns the study with its validation losses along the way, evenly over the budget.
+
+    Args:
+        losses: Of each arm, seed by seed, the first before the first update.
+        seconds: Training seconds per 1000 target tokens of each arm, 1 unless told otherwise.
+        retention: Retention losses at the same places.
+    """
+    cells = tuple(
+        dataclasses.replace(
+            cell,
+            evaluations=points_of(
+                losses[cell.arm][cell.seed],
+                seconds=(seconds or {}).get(cell.arm, 1.0),
+                retention=None if retention is None else retention[cell.arm][cell.seed],
+            ),
+        )
+        for cell in study.cells
+    )
+    return dataclasses.replace(study, cells=cells)
+
+
+def points_of(
+    losses: Sequence[float | None], *, seconds: float = 1.0, retention: Sequence[float] | None
+) -> tuple[EvaluationPoint, ...]:
+    apart = BUDGET // (GRID - 1)
+    return tuple(
+        EvaluationPoint(
+            target_tokens_read=place * apart,
+            training_seconds=seconds * place * apart / 1000,
+            loss=loss,
+            retention_loss=None if retention is None else retention[place],
+        )
+        for place, loss in enumerate(losses)
+    )
+
+
+def scored(
+    study: StudyEvidence,
+    target_tokens: Sequence[int],
+    groups: Sequence[str],
+    loss_sums: Mapping[tuple[str, int], Sequence[float]],
+) -> StudyEvidence:
+    """Returns the study with the losses of its validation records on record."""
+    examples = ExampleLosses(
+        groups=tuple(groups),
+        target_tokens=tuple(target_tokens),
+        loss_sums={place: tuple(sums) for place, sums in loss_sums.items()},
+    )
+    return dataclasses.replace(study, examples=examples)
+
+
 def repeated(
     study: StudyEvidence, entry: float | Reason | None = None, **fields: Any
 ) -> StudyEvidence:
@@ -129,6 +204,16 @@ def repeat() -> Callable[..., StudyEvidence]:
 
 
 @pytest.fixture(scope="session")
+def follow() -> Callable[..., StudyEvidence]:
+    return followed
+
+
+@pytest.fixture(scope="session")
+def score() -> Callable[..., StudyEvidence]:
+    return scored
+
+
+@pytest.fixture(scope="session")
 def make_study() -> Callable[..., StudyEvidence]:
     return build
 
@@ -141,6 +226,18 @@ def alter() -> Callable[..., StudyEvidence]:
 @pytest.fixture(scope="session")
 def retain() -> Callable[..., StudyEvidence]:
     return retained
+
+
+@pytest.fixture(scope="session")
+def openings() -> Any:
+    """The module that makes openings of a test split."""
+    script = Path(__file__).with_name("openings.py")
+    spec = importlib.util.spec_from_file_location("selection_openings", script)
+    assert spec is not None
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
 
 
 @pytest.fixture(scope="session")

@@ -51,7 +51,8 @@ def test_yes_says_which_arm_shows_it(make_study):
 
     assert not found.is_provisional
     assert found.sentence == (
-        "Yes: half (0.0001) is better than baseline by 0.0106 nats per target token."
+        "Yes: half (0.0001) is better than baseline by 0.0106 nats per target token (95 % interval "
+        "0.0070 to 0.0142)."
     )
 
 
@@ -59,15 +60,19 @@ def test_no_says_what_shows_it(make_study):
     found = answered(make_study, half=HIGHER, double=LOWER)
 
     assert found.sentence == (
-        "No: double (0.0004) is better than baseline by 0.0106 nats per target token and half "
-        "(0.0001) is worse than baseline by 0.1000 nats per target token."
+        "No: double (0.0004) is better than baseline by 0.0106 nats per target token (95 % "
+        "interval 0.0070 to 0.0142) and half (0.0001) is worse than baseline by 0.1000 nats per "
+        "target token (95 % interval 0.0988 to 0.1012)."
     )
 
 
 def test_equivalence_is_a_no(make_study):
     found = answered(make_study, half=EQUIVALENT, double=STOPPED)
 
-    assert found.sentence == "No: half (0.0001) is equivalent within 0.005 nats."
+    assert found.sentence == (
+        "No: half (0.0001) differs from baseline by less than 0.005 nats per target token (half - "
+        "baseline = 0.0000, 90 % interval -0.0014 to 0.0014)."
+    )
 
 
 def test_only_the_nearest_arm_can_say_no(make_study):
@@ -88,16 +93,60 @@ def test_both_is_not_shown(make_study):
 
     assert found.sentence == (
         "Not shown: the verdicts point both ways: half (0.0001) is better than baseline by 0.0106 "
-        "nats per target token and double (0.0004) is better than baseline by 0.0106 nats per "
-        "target token."
+        "nats per target token (95 % interval 0.0070 to 0.0142) and double (0.0004) is better than "
+        "baseline by 0.0106 nats per target token (95 % interval 0.0070 to 0.0142)."
     )
 
 
-def test_neither_is_not_shown_and_names_the_verdicts(make_study):
-    found = answered(make_study, half=UNCLEAR, double=STOPPED)
+@pytest.mark.parametrize(
+    ("double", "finding"),
+    [
+        (STOPPED, "double (0.0004) was stopped in 5 of 5 seeds."),
+        (
+            [*HIGHER[:4], Reason.KILLED],
+            "double (0.0004) is incomplete. Partial: 1 of 15 trials is missing.",
+        ),
+        (
+            [loss + 0.015 for loss in BASELINE],
+            "double (0.0004) - baseline = 0.015 nats per target token (the seeds do not vary).",
+        ),
+        (
+            [loss - 0.001 * d for loss, d in zip(BASELINE, [2, 2.5, 3, 2, 1.5], strict=True)],
+            (
+                "double (0.0004) - baseline = -0.00220 nats per target token, 95 % interval "
+                "-0.00291 to -0.00149 (reliable, but less than matters)."
+            ),
+        ),
+    ],
+)
+def test_neither_is_not_shown_and_names_arms_differences_and_intervals(make_study, double, finding):
+    found = answered(make_study, half=UNCLEAR, double=double)
 
     assert found.sentence == (
-        "Not shown: no verdict settles it (half: no_reliable_difference and double: unstable:5/5)."
+        "Not shown: half (0.0001) - baseline = 0.003 nats per target token, 95 % interval -0.025 "
+        f"to 0.032 (no reliable difference); {finding}"
+    )
+
+
+def test_an_arm_that_is_not_comparable_has_no_difference_in_the_answer(make_study, alter):
+    study = alter(make_study({"half": LOWER, "baseline": BASELINE}), "half", 0, initial_digest="x")
+
+    assert compare(study).answer.sentence == "Not shown: half (0.0001): not comparable."
+
+
+def test_two_seeds_have_an_interval_and_no_claim(make_study):
+    """Differences -.012 and -.009: standard error .0015, t(.975, 1) = 12.706."""
+    assert answered(make_study, n=2, half=LOWER).sentence == (
+        "Not shown: half (0.0001) - baseline = -0.0105 nats per target token, 95 % interval "
+        "-0.0296 to 0.0086 (too few seeds for a claim)."
+    )
+
+
+def test_a_baseline_that_was_stopped_is_all_there_is_to_say(make_study):
+    study = make_study({"half": LOWER, "baseline": [Reason.DIVERGED, *BASELINE[1:]]})
+
+    assert (
+        compare(study).answer.sentence == "Not shown: baseline itself was stopped in 1 of 5 seeds."
     )
 
 
@@ -106,7 +155,8 @@ def test_three_seeds_answer_provisionally(make_study):
 
     assert (found.word, found.is_provisional) == (YES, True)
     assert found.sentence == (
-        "Yes, provisionally: half (0.0001) is better than baseline by 0.0120 nats per target token."
+        "Yes, provisionally: half (0.0001) is better than baseline by 0.0120 nats per target token "
+        "(95 % interval 0.0045 to 0.0195)."
     )
 
 
@@ -119,8 +169,9 @@ def test_better_in_loss_but_failing_retention_is_said_in_one_sentence(make_study
 
     assert found.word is YES
     assert found.sentence == (
-        "Yes: half (0.0001) is better than baseline by 0.0106 nats per target token in validation "
-        "loss, but half cannot be chosen (retention guard failed): baseline is kept."
+        "Yes: half (0.0001) is better than baseline by 0.0106 nats per target token (95 % interval "
+        "0.0070 to 0.0142) in validation loss, but half cannot be chosen (retention guard failed): "
+        "baseline is kept."
     )
 
 
@@ -147,6 +198,10 @@ def test_which_names_the_baseline_when_it_is_kept(make_study):
     found = answered(make_study, question=QuestionKind.WHICH, half=UNCLEAR)
 
     assert (found.word, found.arm) == (AnswerWord.ARM, "baseline")
+    assert found.sentence == (
+        "baseline is kept: no other arm is shown to be better. Found: half (0.0001) - baseline = "
+        "0.003 nats per target token, 95 % interval -0.025 to 0.032 (no reliable difference)."
+    )
 
 
 def test_which_names_none_when_nothing_is_chosen(make_study):
@@ -167,4 +222,6 @@ def test_arms_without_an_order_are_on_no_side(make_study):
         values={"half": "bfloat16", "baseline": "float32"},
     )
 
-    assert compare(study).answer.word is NOT_SHOWN
+    found = compare(study).answer
+
+    assert found.sentence == "Not shown: no arm lies on either side."

@@ -4,7 +4,7 @@ import dataclasses
 
 from sweeper.records import Reason
 from sweeper.selection.arm_comparison import compare_arms
-from sweeper.selection.evidence import EvaluationSet
+from sweeper.selection.evidence import EvaluationSet, StudyKind
 
 BASELINE = [1.602, 1.598, 1.611, 1.605, 1.594]
 HALF = [1.590, 1.589, 1.596, 1.597, 1.585]
@@ -21,6 +21,23 @@ def test_a_clean_arm_is_eligible_and_needs_no_note(make_study):
     assert found.is_eligible
     assert found.notes == ()
     assert found.breaks == ()
+
+
+def test_of_another_batch_size_it_is_noted_that_the_number_of_updates_differs(make_study, alter):
+    """Of 50 windows one was skipped in seed 1; seed 2 never came to its end and is left out."""
+    study = make_study({"half": [*HALF[:2], Reason.KILLED], "baseline": BASELINE[:3]})
+    for arm, seed, windows, skipped in [
+        ("half", 0, 50, 0), ("half", 1, 50, 1), ("half", 2, 10, 0),
+        ("baseline", 0, 100, 0), ("baseline", 1, 100, 0), ("baseline", 2, 100, 0),
+    ]:  # fmt: skip
+        study = alter(study, arm, seed, windows=windows, skipped=skipped)
+
+    note = (
+        "The number of updates differs: half made 49 to 50 where baseline made 100, from the same "
+        "target tokens."
+    )
+    assert note in found_of(dataclasses.replace(study, kind=StudyKind.BATCH_SIZE)).notes
+    assert note not in found_of(study).notes
 
 
 def test_everything_that_bars_an_arm_is_named(make_study, alter, retain):

@@ -96,11 +96,17 @@ def test_arms_are_ordered_by_rate_and_not_as_declared(make_study):
     assert judged(make_study, losses).kind is BoundaryKind.BRACKETED
 
 
-def test_a_neighbour_seen_in_two_seeds_is_not_beaten(make_study):
-    seen_twice = [*level(1.7)[:2], *[Reason.KILLED] * 3]
-    losses = {"half": seen_twice, "baseline": level(1.6, SHAKE), "double": seen_twice}
+@pytest.mark.parametrize("seen", [2, 4])
+def test_a_neighbour_seen_in_a_part_of_the_seeds_is_not_beaten(make_study, seen):
+    part = [*level(1.7)[:seen], *[Reason.KILLED] * (5 - seen)]
+    losses = {"half": part, "baseline": level(1.6, SHAKE), "double": part}
 
-    assert judged(make_study, losses, eligible=losses).kind is BoundaryKind.FLAT
+    found = judged(make_study, losses, eligible=losses)
+
+    assert found.kind is BoundaryKind.FLAT
+    assert found.sentence == (
+        "The loss is flat within noise around baseline: half and double are not shown to be worse."
+    )
 
 
 @pytest.mark.parametrize(("seeds", "is_judged"), [(1, False), (2, False), (3, True)])

@@ -25,10 +25,23 @@ def test_a_better_arm_is_chosen_and_the_edge_is_said(make_study):
 
     assert (found.kind, found.arm) == (ChoiceKind.BETTER, "half")
     assert found.sentence == (
-        "half is chosen: better than baseline by 0.0106 nats per target token, comparable, stable, "
-        "retention not measured. Its validation loss was selected on this split and is therefore "
-        "somewhat optimistic. half is at the edge of the rates that can be chosen: the optimum may "
-        "lie beyond; the range is not bracketed."
+        "half is chosen: better than baseline by 0.0106 nats per target token (95 % interval "
+        "0.0070 to 0.0142), comparable, stable, retention not measured. Its validation loss was "
+        "selected on this split and is therefore somewhat optimistic. half is at the edge of the "
+        "rates that can be chosen: the optimum may lie beyond; the range is not bracketed."
+    )
+
+
+def test_the_edge_is_said_as_well_where_an_arm_that_is_not_comparable_hides_the_range(
+    make_study, alter
+):
+    study = make_study({"half": HALF, "baseline": BASELINE, "double": HIGHER})
+    found = compare(alter(study, "double", 0, initial_digest="other"))
+
+    assert found.boundary is None
+    assert found.choice.arm == "half"
+    assert found.choice.sentence.endswith(
+        "half is at the edge of the rates compared: the range is not bracketed."
     )
 
 
@@ -101,7 +114,7 @@ def test_nothing_is_chosen_when_the_baseline_stopped_and_trials_never_ended(make
 
     assert (found.kind, found.arm) == (ChoiceKind.NOTHING, None)
     assert found.sentence == (
-        "Nothing is chosen: baseline was stopped, and 1 of 10 trials were not brought to an end."
+        "Nothing is chosen: baseline was stopped, and 1 of 10 trials was not brought to an end."
     )
 
 

@@ -85,6 +85,48 @@ def test_the_order_of_seeds_changes_no_number_and_no_verdict(make_study, table, 
     )
 
 
+def along_the_way(comparison):
+    """What is said of each arm's way and records, without the seed-by-seed lists."""
+    times = [comparison.baseline_time_to_target, *(a.time_to_target for a in comparison.arms)]
+    return (
+        [None if time is None else dataclasses.replace(time, by_seed=()) for time in times],
+        [comparison.baseline_slope, *(arm.slope for arm in comparison.arms)],
+        [arm.examples for arm in comparison.arms],
+        comparison.target,
+        comparison.throughput,
+    )
+
+
+@UNHURRIED
+@given(tables(losses), st.permutations(range(6)), st.randoms())
+def test_the_order_of_seeds_and_records_changes_nothing_along_the_way(
+    make_study, follow, score, table, order, random
+):
+    ways = {arm: [[2.9, e + 0.5, e + 0.25, e + 0.125, e] for e in es] for arm, es in table.items()}
+    study = follow(make_study(table), ways)
+    records = list(range(8))
+    random.shuffle(records)
+    ours, theirs = (
+        compare(
+            score(
+                dataclasses.replace(study, seeds=seeds),
+                [place + 1 for place in places],
+                [str(place // 2) for place in places],
+                {
+                    (c.arm, c.seed): [c.endpoint * (place + 1 + place % 3) for place in places]
+                    for c in study.cells
+                },
+            )
+        )
+        for seeds, places in (
+            (study.seeds, list(range(8))),
+            (tuple(study.seeds[k] for k in order if k < len(study.seeds)), records),
+        )
+    )
+
+    assert along_the_way(ours) == along_the_way(theirs)
+
+
 @UNHURRIED
 @given(tables(anything), st.integers(0, 5), st.sampled_from([Reason.DIVERGED, Reason.NO_UPDATES]))
 def test_a_failed_trial_never_improves_an_arm(make_study, table, place, reason):

@@ -55,6 +55,41 @@ def configured(study, arm, **changes):
     return dataclasses.replace(study, cells=cells)
 
 
+def seeds_apart(study, **fields):
+    """The study with something else in the baseline's seed 1, and in its pair."""
+    cells = tuple(
+        dataclasses.replace(cell, **fields) if cell.seed == 1 else cell for cell in study.cells
+    )
+    return dataclasses.replace(study, cells=cells)
+
+
+def test_an_adapter_that_begins_at_zero_has_the_same_initial_loss_in_every_seed(make_study):
+    study = make_study({"half": [1.6, 1.7], "baseline": [1.61, 1.71]}, starts_alike=True)
+    (found,) = baseline_breaks(seeds_apart(study, initial_loss=2.1001))
+
+    assert baseline_breaks(study) == ()
+    assert (found.gate, found.seed) == (Gate.INITIAL_LOSS, 1)
+    assert found.sentence == (
+        "baseline changes between seeds 0 and 1: the validation loss before the first update "
+        "differs (2.1001 against 2.1, tolerance 1e-06 nats)"
+    )
+
+
+@pytest.mark.parametrize(
+    ("starts_alike", "fields"),
+    [
+        (False, {"initial_loss": 2.2}),
+        (True, {"initial_loss": 2.2, "environment": {"device": "another"}}),
+        (True, {"initial_loss": 2.1 + 1e-7}),
+    ],
+    ids=["all weights are trained", "on another device", "within the tolerance"],
+)
+def test_otherwise_seeds_may_start_apart(make_study, starts_alike, fields):
+    study = make_study({"half": [1.6, 1.7], "baseline": [1.61, 1.71]}, starts_alike=starts_alike)
+
+    assert baseline_breaks(seeds_apart(study, **fields)) == ()
+
+
 def test_trials_that_agree_pass_every_gate(study):
     assert gate_breaks(study, "half") == ()
 

@@ -291,7 +291,8 @@ class TestClaims:
         assert (found.choice.kind, found.choice.arm) == (ChoiceKind.BASELINE_KEPT, "baseline")
         assert found.answer.word is AnswerWord.NOT_SHOWN
         assert found.answer.sentence == (
-            "Not shown: no verdict settles it (half: no_claim:below_noise_floor)."
+            "Not shown: half (0.0001) - baseline = -0.0106 nats per target token, 95 % interval "
+            "-0.0142 to -0.0070 (below the noise floor)."
         )
 
     def test_a_neighbour_within_the_floor_is_not_beaten(self, make_study, repeat):

@@ -245,6 +245,17 @@ def test_better_with_three_seeds_is_provisional(make_study):
     )
 
 
+def test_from_six_seeds_on_the_sign_flip_test_is_given(make_study):
+    """All of six differences are negative: 2 of 64 sign patterns are as far out."""
+    baseline = [*BASELINE, 1.6]
+
+    assert said(make_study, [*HALF, 1.588], baseline) == (
+        "half is better than baseline: lower by 0.0108 nats per target token (95 % interval 0.0081 "
+        "to 0.0136, paired over 6 seeds, Holm p = 0.00033, sign-flip p = 0.031; lower in 6 of 6 "
+        "seeds)."
+    )
+
+
 def test_worse_against_a_simultaneous_interval_that_includes_0(make_study, cases):
     study = make_study(
         {

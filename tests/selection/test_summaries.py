@@ -106,3 +106,20 @@ def test_windows_and_skips_are_added_up(make_study, alter):
     summary = summarise(alter(study, "half", 1, windows=20, skipped=4), "half")
 
     assert (summary.windows, summary.skipped) == (23, 4)
+
+
+def test_the_last_and_the_lowest_loss_stand_beside_the_declared_one(make_study, follow):
+    """Lowest after some training: 1.5625 and 1.625; the loss before it does not count."""
+    study = make_study({"baseline": [1.6, 1.7, Reason.DIVERGED]})
+    curves = [[1.5, 1.5625, 1.75], [2.1, None, 1.625], [2.1, 1.0, 9.0]]
+    summary = summarise(follow(study, {"baseline": curves}), "baseline")
+
+    assert (summary.mean_last, summary.mean_best) == (1.6875, 1.59375)
+
+
+def test_without_every_trial_s_evaluations_the_last_and_the_lowest_are_unknown(make_study, follow):
+    study = make_study({"baseline": [1.6, 1.7]})
+    summary = summarise(follow(study, {"baseline": [[2.1, 1.6], []]}), "baseline")
+
+    assert (summary.mean_last, summary.mean_best) == (None, None)
+    assert summarise(make_study({"baseline": [None]}), "baseline").mean_last is None

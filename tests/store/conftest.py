@@ -44,6 +44,7 @@ class PlainCell:
     arm: str
     seed: int
     value: float | str
+    round: int = 0
 
 
 STUDY = RecordedStudy(

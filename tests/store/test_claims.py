@@ -10,7 +10,7 @@ import pytest
 from sqlalchemy import insert, select
 from sqlalchemy.exc import IntegrityError
 
-from sweeper.records import Reason
+from sweeper.records import Outcome, Reason
 from sweeper.store.claims import Process
 from sweeper.store.engine import open_engine
 from sweeper.store.tables import ATTEMPT
@@ -172,3 +172,24 @@ def test_the_processes_of_an_attempt_are_recorded_as_they_start(store, owner):
 
     (live,) = store.live_attempts()
     assert (live.supervisor, live.child) == (supervisor, child)
+
+
+def test_whoever_is_to_be_alone_claims_only_while_nobody_runs_anything(store, owner, other_owner):
+    assert store.claim(owner, "cpu0", alone_after=1) is None, "none has begun, and he knew of one"
+    first = store.claim(owner, "cpu0", alone_after=0)
+
+    assert first.cell == "baseline/0"
+    assert store.claim(other_owner, "cpu1", alone_after=0) is None
+    assert store.claim(other_owner, "cpu1", alone_after=1) is None, "it runs"
+
+    store.finish(first, Outcome(reason=Reason.KILLED, detail=""), max_resumes=3)
+    assert store.claim(other_owner, "cpu1", alone_after=0) is None, "it has run since"
+    assert store.claim(other_owner, "cpu1", alone_after=1).attempt == 2
+
+
+def test_of_three_processes_that_are_to_be_alone_one_claims(
+    store, url, start_children, run_together
+):
+    claimed = run_together(start_children(3, "claim_alone.py", url))
+
+    assert len(claimed) == 1

@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 from sweeper.errors import StoreError
 from sweeper.records import CheckpointMade, Outcome, Reason, Resumed
 from sweeper.store.endings import Cost
+from sweeper.store.reading import Repeated
 from sweeper.store.store import StudyStore
 
 pytestmark = pytest.mark.every_database
@@ -56,6 +57,16 @@ def test_what_a_lost_attempt_did_after_its_checkpoint_is_not_in_it(
     attempt(CELL, resumed(2, attempt=1), *windows(3, 4, by=2))
 
     assert history() == [(1, 1, 1.01), (2, 1, 1.02), (3, 2, 2.03), (4, 2, 2.04)]
+
+
+def test_what_was_done_again_is_counted_as_work_beside_the_history(
+    store, attempt, windows, checkpoint, resumed
+):
+    attempt("baseline/0", *windows(1, 2, by=1))
+    attempt(CELL, *windows(1, 2, by=1), checkpoint(2), *windows(3, 5, by=1))
+    attempt(CELL, resumed(2, attempt=1), *windows(3, 4, by=2))
+
+    assert store.repeated_work() == {CELL: Repeated(windows=3, target_tokens=30, seconds=0.75)}
 
 
 def test_an_attempt_that_starts_over_leaves_nothing_of_those_before(

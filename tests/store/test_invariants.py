@@ -6,9 +6,16 @@ import shutil
 import tempfile
 from pathlib import Path
 
+import pytest
 from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
-from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
+from hypothesis.stateful import (
+    RuleBasedStateMachine,
+    invariant,
+    precondition,
+    rule,
+    run_state_machine_as_test,
+)
 
 from sweeper.records import Outcome, Reason
 from sweeper.store.claims import Owner
@@ -31,6 +38,7 @@ class Cell:
         self.arm = arm
         self.seed = seed
         self.value = 0.1
+        self.round = 0
 
 
 STUDY = RecordedStudy(
@@ -49,10 +57,10 @@ CELLS = [Cell("baseline", 0), Cell("half", 0), Cell("baseline", 1)]
 class Ownership(RuleBasedStateMachine):
     """Compares the store with a dictionary of who owns what."""
 
-    def __init__(self):
+    def __init__(self, url=None):
         super().__init__()
         self.folder = Path(tempfile.mkdtemp())
-        self.store = StudyStore.create(f"sqlite:///{self.folder / 'study.db'}")
+        self.store = StudyStore.create(url or f"sqlite:///{self.folder / 'study.db'}")
         self.store.record_study(STUDY)
         self.store.add_cells(CELLS)
         self.cells = [cell.id for cell in CELLS]
@@ -62,7 +70,7 @@ class Ownership(RuleBasedStateMachine):
         self.losses = dict.fromkeys(self.cells, 0)
 
     def teardown(self):
-        self.store.close()
+        self.store.delete()
         shutil.rmtree(self.folder)
 
     def free(self):
@@ -155,10 +163,18 @@ class Ownership(RuleBasedStateMachine):
         }
 
 
-TestOwnership = Ownership.TestCase
-TestOwnership.settings = settings(
+SETTINGS = settings(
     max_examples=20,
     stateful_step_count=20,
     deadline=None,
     suppress_health_check=[HealthCheck.too_slow],
 )
+TestOwnership = Ownership.TestCase
+TestOwnership.settings = SETTINGS
+
+
+@pytest.mark.slow
+def test_ownership_on_a_server(postgres):
+    few = settings(SETTINGS, max_examples=8)
+
+    run_state_machine_as_test(lambda: Ownership(postgres.new_schema_url()), settings=few)

@@ -71,16 +71,53 @@ def test_a_cell_lost_too_often_ends_as_lost(store, owner):
     assert (cell.status, cell.reason) == (CellStatus.ENDED, Reason.WORKER_LOST)
 
 
-@pytest.mark.parametrize(("grace_seconds", "lost"), [(0.0, 1), (30.0, 1), (90.0, 0)])
+@pytest.mark.parametrize(("grace_seconds", "lost"), [(0.0, True), (30.0, True), (90.0, False)])
 def test_a_lease_is_taken_over_only_after_it_expired_and_the_grace_is_over(
     store, owner, grace_seconds, lost
 ):
     store.claim(owner, "cpu0", lease_seconds=-60)
     store.claim(owner, "cpu1", lease_seconds=60)
+    expired, held = store.live_attempts(grace_seconds=grace_seconds)
 
-    taken = store.lose_overdue(grace_seconds=grace_seconds, max_resumes=3)
+    taken = [
+        store.lose_overdue(live, grace_seconds=grace_seconds, max_resumes=3)
+        for live in (expired, held)
+    ]
 
-    assert [attempt.claim.cell for attempt in taken] == ["baseline/0"] * lost
+    assert taken == [lost, False]
+    assert (expired.overdue, held.overdue) == (lost, False)
+
+
+def test_a_lease_that_was_renewed_in_the_meantime_is_not_taken_over(store, owner):
+    claim = store.claim(owner, "cpu0", lease_seconds=-60)
+    (overdue,) = store.live_attempts()
+    store.renew(claim)
+
+    assert not store.lose_overdue(overdue, grace_seconds=0.0, max_resumes=3)
+    assert [live.claim for live in store.live_attempts()] == [claim]
+
+
+def test_what_was_taken_over_already_is_not_taken_over_again(store, owner, other_owner):
+    store.claim(owner, "cpu0", lease_seconds=-60)
+    (overdue,) = store.live_attempts()
+    assert store.lose_overdue(overdue, grace_seconds=0.0, max_resumes=3)
+    again = store.claim(other_owner, "cpu1")
+
+    assert not store.lose_overdue(overdue, grace_seconds=0.0, max_resumes=3)
+    assert [live.claim for live in store.live_attempts()] == [again]
+
+
+def test_an_overdue_attempt_is_lost_with_how_long_it_was_silent(store, owner):
+    claim = store.claim(owner, "cpu0", lease_seconds=-60)
+    (overdue,) = store.live_attempts()
+
+    store.lose_overdue(overdue, grace_seconds=30.0, max_resumes=3)
+
+    outcome = store.outcome(claim)
+    assert outcome.reason is Reason.WORKER_LOST
+    assert outcome.detail == (
+        "worker w1 (process 4711 on here) did not renew its lease, which expired more than 30 s ago"
+    )
 
 
 def test_live_attempts_know_their_claims_in_plan_order(store, owner, other_owner):

@@ -9,8 +9,12 @@ from sqlalchemy.dialects import postgresql
 from sqlalchemy.schema import CreateTable
 
 from sweeper.errors import StoreError
+from sweeper.store.schema import VERSION
 from sweeper.store.store import StudyStore
 from sweeper.store.tables import METADATA
+
+NEWER = rf"got version {VERSION + 1}; expected version {VERSION}.*newer sweeper"
+OLDER = rf"got version {VERSION - 1}; expected version {VERSION}.*older sweeper"
 
 
 def change(database, statement):
@@ -27,22 +31,22 @@ def test_sixteen_processes_may_open_a_fresh_database_at_once(
 
     assert answers == ["None"] * 16
     connection = sqlite3.connect(database)
-    assert connection.execute("SELECT id, version FROM sweeper_schema").fetchall() == [(1, 2)]
+    assert connection.execute("SELECT id, version FROM sweeper_schema").fetchall() == [(1, VERSION)]
     connection.close()
 
 
 @pytest.mark.parametrize("open_store", [StudyStore.create, StudyStore.open, StudyStore.read])
 def test_a_newer_schema_is_refused_and_both_versions_are_named(store, url, database, open_store):
-    change(database, "UPDATE sweeper_schema SET version = 3")
+    change(database, f"UPDATE sweeper_schema SET version = {VERSION + 1}")
 
-    with pytest.raises(StoreError, match=r"got version 3; expected version 2.*newer sweeper"):
+    with pytest.raises(StoreError, match=NEWER):
         open_store(url)
 
 
 def test_an_older_schema_is_refused_too(store, url, database):
-    change(database, "UPDATE sweeper_schema SET version = 1")
+    change(database, f"UPDATE sweeper_schema SET version = {VERSION - 1}")
 
-    with pytest.raises(StoreError, match=r"got version 1; expected version 2.*older sweeper"):
+    with pytest.raises(StoreError, match=OLDER):
         StudyStore.open(url)
 
 

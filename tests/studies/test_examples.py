@@ -33,12 +33,13 @@ def test_the_study_in_the_readme_is_valid(tmp_path):
 
 
 def test_every_command_in_the_readme_exists():
-    named = set(re.findall(r"^    sweeper ([a-z]+)", README, flags=re.MULTILINE))
+    named = set(re.findall(r"^    sweeper ([a-z-]+)", README, flags=re.MULTILINE))
 
-    known = {command.callback.__name__ for command in application().registered_commands}
+    commands = application().registered_commands
+    known = {command.callback.__name__.replace("_", "-") for command in commands}
     assert named == known
 
 
-@pytest.mark.parametrize("script", sorted(set(re.findall(r"scripts/[a-z_]+", README))))
+@pytest.mark.parametrize("script", sorted(set(re.findall(r"scripts/[a-z_]+(?:\.py)?", README))))
 def test_every_script_in_the_readme_exists(script):
     assert (ROOT / script).exists()

@@ -79,10 +79,10 @@ def test_splits_are_told_and_the_test_split_by_its_digest_only(report) -> None:
 
 
 def test_notices_and_keys_without_effect_are_passed_on(report) -> None:
-    told = report(("micro_batch: 2", "micro_batch: 2, deadline: null"))
+    told = report(("micro_batch: 2", "micro_batch: 2, trackers: []"))
 
     assert told.notices == ("The columns were read as prompt and answer.",)
-    assert [key.key for key in told.not_yet_in_effect] == ["run.deadline"]
+    assert [key.key for key in told.not_yet_in_effect] == ["run.trackers"]
 
 
 def test_the_repeat_is_among_the_cells_and_told_what_it_is_for(report) -> None:
@@ -100,3 +100,27 @@ def test_the_repeat_is_among_the_cells_and_told_what_it_is_for(report) -> None:
 
 def test_without_a_repeat_nothing_is_said_of_noise(report) -> None:
     assert report().noise_floor is None
+
+
+def test_what_may_be_added_is_told_with_the_most_it_may_cost(report) -> None:
+    """Two further arms, three seeds each, 17 target tokens a trial: 102."""
+    extended = ("seeds: [0, 1]", "seeds: [0, 1, 2]\nselection: {extensions: 2}")
+
+    assert report(extended).extensions == (
+        "When every cell has ended and the best rate is at the edge of those compared, `run` adds "
+        "a rate twice or half as high, for the same seeds: 2 further arms, one after another, at "
+        "the most, which is 6 trials of 17 target tokens, 102 in all. Each arm is one more "
+        "comparison, which the p values of all are corrected for."
+    )
+
+
+def test_with_two_seeds_no_arm_will_be_added(report) -> None:
+    extended = ("tune: lora", "tune: lora\nselection: {extensions: 1}")
+
+    assert report(extended).extensions == (
+        "No arm will be added: with fewer than 3 seeds nothing says which rate is best."
+    )
+
+
+def test_a_study_without_extensions_says_nothing_of_them(report) -> None:
+    assert report().extensions is None

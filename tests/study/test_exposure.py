@@ -6,6 +6,7 @@ import pytest
 
 from sweeper.data.prepared import PreparedSplit
 from sweeper.errors import PlanError
+from sweeper.study.arms import plan_arms
 from sweeper.study.exposure import plan_exposure
 
 
@@ -140,3 +141,21 @@ def test_evaluations_are_counted_with_the_one_before_the_first_update(
     exposure = plan_exposure(study.study, train, seed=0, budget_target_tokens=17)
 
     assert exposure.evaluations == evaluations
+
+
+def test_an_arm_with_larger_windows_reads_the_same_in_fewer_of_them(load, train) -> None:
+    """Nine records of 17 targets in windows of eight: the tail of one joins the first."""
+    study = load(("key: training.learning_rate", "key: training.records_per_update"),
+                 ("kind: rate_too_high", "kind: which")).study  # fmt: skip
+    baseline, half, double = (
+        plan_exposure(study, train, seed=0, budget_target_tokens=17, arm=arm)
+        for arm in plan_arms(study)
+    )
+
+    assert [each.planned.windows for each in (half, baseline, double)] == [5, 2, 1]
+    assert {each.planned.record_digest for each in (half, baseline, double)} == {
+        baseline.planned.record_digest
+    }
+    assert {each.planned.target_tokens for each in (half, baseline, double)} == {17}
+    assert [each.last_window_records for each in (half, baseline, double)] == [1, 5, 9]
+    assert [each.arm for each in (half, baseline, double)] == ["half", "baseline", "double"]

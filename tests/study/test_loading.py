@@ -305,7 +305,7 @@ def test_all_faults_of_a_file_are_told_at_once_in_the_order_of_their_lines(write
         ("seeds: [0, 1]", "seeds: [0, 0]\nsede: 1"),
         ("tune: lora", "tune: full\nlora: {rank: 4}\ntune: full"),
         (RATE, f"{RATE},"),
-        ("micro_batch: 2", "micro_batch: 2, tls: true, trials_per_device: 2"),
+        ("micro_batch: 2", "micro_batch: 2, tls: true, trackers: [{kind: mlflow}]"),
     )
 
     told = message(file).splitlines()
@@ -317,7 +317,7 @@ def test_all_faults_of_a_file_are_told_at_once_in_the_order_of_their_lines(write
         ["study.yaml:13", "tune"],
         ["study.yaml:19", "training.learning_rate"],
         ["study.yaml:22", "run.tls"],
-        ["study.yaml:22", "run.trials_per_device"],
+        ["study.yaml:22", "run.trackers"],
     ]
 
 

@@ -16,12 +16,7 @@ def test_the_example_is_a_study_and_its_keys_without_effect_are_listed() -> None
     study_file = load_study(EXAMPLE)
 
     assert [(key.key, key.written) for key in study_file.not_yet] == [
-        ("selection.extensions", "0"),
-        ("selection.target_loss", "worst_baseline"),
         ("selection.precision_tolerance", "0.01"),
-        ("run.trials_per_device", "1"),
-        ("run.use_busy", "false"),
-        ("run.deadline", "null"),
         ("run.trackers", "[]"),
     ]
 
@@ -35,17 +30,12 @@ MICRO = "micro_batch: 2"
 @pytest.mark.parametrize(
     ("old", "new", "key", "capability"),
     [
-        (TUNE, "tune: lora\nselection: {extensions: 1}", "selection.extensions", "further arms"),
-        (TUNE, "tune: lora\nselection: {target_loss: 1.5}", "selection.target_loss", "time to"),
         (
             TUNE,
             "tune: lora\nselection: {precision_tolerance: 0.02}",
             "selection.precision_tolerance",
             "precision studies",
         ),
-        (MICRO, "micro_batch: 2, trials_per_device: 2", "run.trials_per_device", "several trials"),
-        (MICRO, "micro_batch: 2, use_busy: true", "run.use_busy", "looking at what others run"),
-        (MICRO, "micro_batch: 2, deadline: 2h", "run.deadline", "a deadline"),
         (MICRO, "micro_batch: 2, trackers: [{kind: mlflow}]", "run.trackers", "outside trackers"),
         ("key: training.learning_rate", "key: training.precision", "compare.key", "this factor"),
         (
@@ -69,7 +59,6 @@ MICRO = "micro_batch: 2"
             "CSV and Parquet files",
         ),
         (MICRO, "micro_batch: auto", "run.micro_batch", "`auto`"),
-        (MICRO, "micro_batch: 2, launcher: {kind: slurm}", "run.launcher.kind", "this launcher"),
     ],
 )
 def test_what_is_not_built_is_refused_in_one_fault(write_study, old, new, key, capability) -> None:
@@ -97,14 +86,14 @@ def test_an_earlier_choice_as_the_baseline_is_not_built(write_study) -> None:
 
 
 def test_the_refusal_names_the_default(write_study) -> None:
-    file = write_study((MICRO, "micro_batch: 2, trials_per_device: 5"))
+    file = write_study((TUNE, "tune: lora\nselection: {precision_tolerance: 0.02}"))
 
     with pytest.raises(StudyFileError) as caught:
         load_study(file)
 
     assert str(caught.value) == (
-        "study.yaml:19: run.trials_per_device: not yet in effect: several trials per device"
-        " (got 5; expected 1, the default). Leave the key out."
+        "study.yaml:11: selection.precision_tolerance: not yet in effect: precision studies"
+        " (got 0.02; expected 0.01, the default). Leave the key out."
     )
 
 
@@ -121,8 +110,8 @@ def test_a_micro_batch_must_be_given(write_study) -> None:
 @pytest.mark.parametrize(
     ("old", "new"),
     [
-        (TUNE, "tune: lora\nselection:\n  extensions:"),
-        (MICRO, "micro_batch: 2, deadline: null, trials_per_device: null"),
+        (TUNE, "tune: lora\nselection:\n  precision_tolerance:"),
+        (MICRO, "micro_batch: 2, trackers: null"),
     ],
 )
 def test_null_is_accepted_where_nothing_is_in_effect(load, old, new) -> None:
@@ -130,6 +119,21 @@ def test_null_is_accepted_where_nothing_is_in_effect(load, old, new) -> None:
 
     assert study_file.study == load().study
     assert study_file.not_yet != ()
+
+
+def test_how_slots_are_shared_and_a_deadline_are_in_effect(load) -> None:
+    study_file = load((MICRO, "micro_batch: 2, trials_per_device: 2, use_busy: true, deadline: 2d"))
+
+    run = study_file.study.run
+    assert (run.trials_per_device, run.use_busy, run.deadline) == (2, True, "2d")
+    assert study_file.not_yet == ()
+
+
+def test_a_target_loss_is_in_effect(load) -> None:
+    study_file = load((TUNE, "tune: lora\nselection: {target_loss: 1.5}"))
+
+    assert study_file.study.selection.target_loss == 1.5
+    assert study_file.not_yet == ()
 
 
 def test_a_lost_trial_may_start_over_as_often_as_is_asked(load) -> None:

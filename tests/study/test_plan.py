@@ -7,7 +7,8 @@ from pathlib import Path
 import pytest
 
 from sweeper.errors import PlanError
-from sweeper.study.plan import Cell, make_plan, make_spec
+from sweeper.selection.evidence import Arm
+from sweeper.study.plan import Cell, make_plan, make_spec, with_added
 from sweeper.study.spec import TrialSpec
 
 
@@ -43,6 +44,42 @@ def test_the_repeat_of_the_first_seed_s_baseline_comes_right_after_it(plan) -> N
         "double/1",
     ]
     assert [arm.name for arm in made.arms] == ["baseline", "half", "double"]
+
+
+def test_an_added_arm_comes_after_all_others_with_the_same_seeds(plan, load) -> None:
+    made = plan()
+    study = load().study
+
+    grown = with_added(made, study, [Arm(name="x4", value=1.0, round=1)])
+
+    assert grown.cells[:6] == made.cells
+    assert grown.cells[6:] == tuple(
+        Cell(id=f"x4/{seed}", arm="x4", seed=seed, value=1.0, round=1) for seed in (0, 1)
+    )
+    assert (grown.arms[3].name, grown.arms[3].learning_rate_peak, grown.arms[3].round) == (
+        "x4", 1.0, 1,
+    )  # fmt: skip
+    assert (grown.fingerprint, grown.exposures) == (made.fingerprint, made.exposures)
+    assert with_added(grown, study, [Arm(name="x4", value=1.0, round=1)]) == grown
+
+
+def test_what_an_added_arm_is_told_differs_from_the_baseline_s_in_the_rate(
+    load, manifest, prepared, plan
+) -> None:
+    study_file = load()
+    grown = with_added(plan(), study_file.study, [Arm(name="x4", value=1.0, round=1)])
+
+    added, baseline = (
+        make_spec(study_file, grown, cell, attempt=1, prepared=prepared, threads=1)
+        for cell in (grown.cells[-1], grown.cells[3])
+    )
+
+    assert (added.cell, baseline.cell) == ("x4/1", "baseline/1")
+    assert added.planned == baseline.planned
+    settings = baseline.settings()
+    assert {key for key, value in added.settings().items() if settings[key] != value} == {
+        "training.learning_rate"
+    }
 
 
 def test_the_first_declared_seed_is_repeated_and_not_the_lowest(plan) -> None:
@@ -196,3 +233,44 @@ def test_an_attempt_is_told_how_much_of_its_gpu_it_may_hold_which_is_no_setting(
 
     assert [spec.device_memory_bytes for spec in specs] == [None, 2048]
     assert specs[0].settings() == specs[1].settings()
+
+
+BATCHES = (
+    ("key: training.learning_rate", "key: training.records_per_update"),
+    ("kind: rate_too_high", "kind: which"),
+)
+
+
+def test_arms_of_a_batch_size_study_have_windows_of_their_own(
+    plan, load, manifest, prepared
+) -> None:
+    study_file = load(*BATCHES)
+    made = make_plan(study_file, manifest, prepared)
+
+    assert [(arm.name, arm.value, arm.records_per_update) for arm in made.arms] == [
+        ("baseline", 4.0, 4), ("half", 2.0, 2), ("double", 8.0, 8),
+    ]  # fmt: skip
+    assert {arm.learning_rate_peak for arm in made.arms} == {0.25}
+    assert [(each.arm, each.seed, each.planned.windows) for each in made.all_exposures] == [
+        ("baseline", 0, 2), ("half", 0, 5), ("double", 0, 1),
+        ("baseline", 1, 2), ("half", 1, 5), ("double", 1, 1),
+    ]  # fmt: skip
+    assert plan().own_exposures == {}
+
+
+def test_a_trial_of_a_batch_size_study_is_told_its_arm_s_windows(load, manifest, prepared) -> None:
+    study_file = load(*BATCHES)
+    made = make_plan(study_file, manifest, prepared)
+
+    baseline, _, double = (
+        make_spec(study_file, made, cell, attempt=1, prepared=prepared, threads=1)
+        for cell in made.cells[:3]
+    )
+
+    told = baseline.settings()
+    assert {key for key, value in double.settings().items() if told[key] != value} == {
+        "training.records_per_update",
+        "planned.windows",
+        "planned.last_window_target_tokens",
+    }
+    assert (double.training.records_per_update, double.planned.windows) == (8, 1)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from sweeper.errors import StudyFileError
+from sweeper.study.arms import plan_arms
 from sweeper.study.loading import load_study
 
 ARMS = "multiply: {half: 0.5, baseline: 1, double: 2}"
@@ -360,3 +361,38 @@ def test_settings_of_adapter_and_model_are_taken_as_written(load) -> None:
     assert (study.lora.dora, study.lora.rank_pattern) == (True, {"q_proj": 8})
     assert study.lora.modules_to_save == ("lm_head",)
     assert (study.training.gradient_checkpointing, study.training.tf32) == (True, True)
+
+
+BATCHES = (
+    ("key: training.learning_rate", "key: training.records_per_update"),
+    ("kind: rate_too_high", "kind: which"),
+)
+
+
+def test_an_update_takes_whole_records(write_study) -> None:
+    """Half of 3 records is none; three times 0.7 is not whole either."""
+    file = write_study(*BATCHES, (UPDATE, "records_per_update: 3"), ("double: 2", "more: 0.7"))
+
+    with pytest.raises(StudyFileError) as caught:
+        load_study(file)
+
+    assert [fault.got for fault in caught.value.faults] == ["0.5 x 3 = 1.5", "0.7 x 3 = 2.1"]
+
+
+def test_a_factor_whose_product_is_whole_but_for_its_last_bit_is_whole(load) -> None:
+    """0.7 x 10 is 7.000000000000001 in floating point."""
+    study = load(*BATCHES, (UPDATE, "records_per_update: 10"), ("double: 2", "less: 0.7")).study
+
+    assert plan_arms(study)[2].records_per_update == 7
+
+
+def test_a_batch_size_study_neither_asks_about_the_rate_nor_extends_it(write_study) -> None:
+    file = write_study(BATCHES[0], ("tune: lora", "tune: lora\nselection: {extensions: 1}"))
+
+    with pytest.raises(StudyFileError) as caught:
+        load_study(file)
+
+    assert [(fault.where, fault.got) for fault in caught.value.faults] == [
+        ("study.yaml:2: question.kind", "rate_too_high"),
+        ("study.yaml:11: selection.extensions", "1"),
+    ]

@@ -65,11 +65,6 @@ def small():
 
 
 @pytest.fixture
-def before_write():
-    return SMALL.before_write
-
-
-@pytest.fixture
 def study(tmp_path):
     """Two cells: baseline/0, half/0."""
     return SMALL.SmallStudy(tmp_path)
@@ -86,7 +81,7 @@ def coordinator():
             stdout=subprocess.DEVNULL,
             stderr=subprocess.PIPE,
             text=True,
-            cwd=Path(SMALL.slot_loop.__file__).parents[2],
+            cwd=SCRIPT.parents[2],
         )
         started.append(process)
         return process

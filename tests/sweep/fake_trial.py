@@ -7,11 +7,13 @@ one word per attempt, the last of which also stands for all later attempts.
 """
 
 import json
+import math
 import os
 import signal
 import sys
 import threading
 import time
+from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -20,6 +22,7 @@ from sweeper.records import (
     CheckpointMade,
     Evaluation,
     Event,
+    Notice,
     Outcome,
     Phase,
     PhaseBegun,
@@ -30,16 +33,23 @@ from sweeper.records import (
     Update,
     encode,
 )
+from sweeper.trial.ending import outcome_of
+from sweeper.trial.surroundings import other_environment
 
 WINDOWS = 4
 NAN = float("nan")
+HOSTILE = (
+    "\0 \udce9 \x1b[31m\x1b]0;title\a [red]bold[/red] <script>alert(1)</script> \u202egnp.exe\r"
+)
 
 
 class FakeTrial:
     def __init__(self, folder: Path) -> None:
         self.spec = json.loads((folder / "spec.json").read_text())
         self.folder = folder
-        self.events = (folder / "events.jsonl").open("a", encoding="utf-8")
+        self.events = (folder / "events.jsonl").open(
+            "a", encoding="utf-8", errors="backslashreplace"
+        )
         self.sequence = 0
         self.after_window = 0
         self.interrupted = False
@@ -56,16 +66,24 @@ class FakeTrial:
 
     def start(self) -> None:
         self.emit(PhaseBegun(phase=Phase.LOADING))
+        environment = {
+            "device": self.device(),
+            "micro_batch": "1",
+            "ranks": str(self.spec["ranks"]),
+            "deterministic": "yes",
+        }
+        if (unfit := other_environment(environment, self.spec["seed_environment"])) is not None:
+            self.emit(unfit)
+            sys.stdout.flush()
+            os._exit(0)
         self.emit(
             Started(
                 initial_digest="d0",
                 trainable_parameters=3,
                 adapted_modules=("q",),
-                environment={
-                    "device": "cpu",
-                    "micro_batch": "1",
-                    "ranks": str(self.spec["ranks"]),
-                    "deterministic": "yes",
+                environment=environment,
+                configuration={
+                    "training.learning_rate": repr(self.spec["training"]["learning_rate"])
                 },
             )
         )
@@ -80,13 +98,23 @@ class FakeTrial:
                 )
             )
 
+    def device(self) -> str:
+        """As `gpus.json` beside the behaviours names what the slot has."""
+        device = os.environ["CUDA_VISIBLE_DEVICES"]
+        names = Path(sys.argv[1]).with_name("gpus.json")
+        known = json.loads(names.read_text()) if names.exists() else {}
+        return known.get(device, "a fake GPU") if device else "cpu"
+
     def newest_checkpoint(self) -> Path | None:
         earlier = self.spec["resume_from"]
         while earlier is not None:
             found = sorted(Path(earlier).glob("checkpoints/*"))
             if found:
                 return found[-1]
-            earlier = json.loads((Path(earlier) / "spec.json").read_text())["resume_from"]
+            spec = Path(earlier) / "spec.json"
+            if not spec.exists():  # on another host's disk
+                break
+            earlier = json.loads(spec.read_text())["resume_from"]
         return None
 
     def differences(self, checkpoint: Path) -> tuple[str, ...]:
@@ -168,6 +196,12 @@ class FakeTrial:
         self.save()
         return self.end(Reason.BUDGET_REACHED, "read the whole budget")
 
+    def better_when_lower(self) -> int:
+        """0.1 nats for every halving of the rate, from 2.5 at 2e-4; seeds differ a little."""
+        doublings = math.log2(self.spec["training"]["learning_rate"] / 2e-4)
+        wobble = 0.001 * (self.spec["seed"] + 1) * (1 + doublings % 3)
+        return self.complete(validation_loss=2.5 + 0.1 * doublings + wobble)
+
     def best_half_way(self) -> int:
         self.start()
         self.train()
@@ -195,6 +229,12 @@ class FakeTrial:
         self.emit(PhaseBegun(phase=Phase.LOADING))
         return self.end(Reason.CODE_ERROR, "KeyError: 'q_proj'", status=1)
 
+    def code_error_when_told(self) -> int:
+        """It is told by a file `go_on` beside that of the behaviours."""
+        while not Path(sys.argv[1]).with_name("go_on").exists():
+            time.sleep(0.05)
+        return self.code_error()
+
     def late_error(self) -> int:
         self.start()
         self.train(2)
@@ -215,6 +255,13 @@ class FakeTrial:
         os.kill(os.getpid(), signal.SIGKILL)
         return 1
 
+    def checkpoint_then_wait(self) -> int:
+        self.start()
+        self.train(1)
+        self.checkpoint(1)
+        time.sleep(60)
+        return 1
+
     def device_error(self) -> int:
         self.start()
         self.train(1)
@@ -225,6 +272,28 @@ class FakeTrial:
         if os.environ["OMP_NUM_THREADS"] == "2":
             return self.device_error()
         return self.complete()
+
+    def limited(self) -> int:
+        """A limit that a trial runs into by itself, as one does that finds no memory."""
+        self.start()
+        self.train(1)
+        self.checkpoint(1)
+        return self.end(Reason.WALL_CLOCK, "took longer than 1 h", status=1)
+
+    def hostile(self) -> int:
+        """Says by all the ways it has what no terminal, table or database should swallow."""
+        os.write(1, HOSTILE.encode("utf-8", "surrogateescape"))
+        os.write(2, HOSTILE.encode("utf-8", "surrogateescape"))
+        self.start()
+        self.emit(Notice(message=HOSTILE + "x" * 5_000_000))
+        self.train(1)
+        try:
+            raise KeyError(HOSTILE + "y" * 5_000_000)  # noqa: TRY301
+        except KeyError as error:
+            self.emit(
+                replace(outcome_of(error), evidence={HOSTILE: HOSTILE, "long": "z" * 5_000_000})
+            )
+        return 1
 
     def late_kill(self) -> int:
         time.sleep(0.5)

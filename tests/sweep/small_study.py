@@ -1,18 +1,16 @@
 """A study of a few cells that needs no model, its plan, and a coordinator process to kill.
 
-Usage as a process: small_study.py FOLDER [WRITE [from_the_start]]. It runs the study in the
-folder, by the behaviours in FOLDER/behaviours.json; with WRITE it kills itself right before that
-write takes effect, counted from the first ending of an attempt or from the start.
+Usage as a process: small_study.py FOLDER. It runs the study in the folder, by the behaviours in
+FOLDER/behaviours.json.
 """
 
 import json
 import os
-import signal
 import sys
+from functools import partial
 from pathlib import Path
 
-import sqlalchemy
-
+from sweeper.report.comparison import evidence
 from sweeper.study.arms import plan_arms
 from sweeper.study.exposure import ExposurePlan
 from sweeper.study.fingerprint import fingerprint
@@ -20,9 +18,9 @@ from sweeper.study.folder import StudyFolder
 from sweeper.study.loading import load_study
 from sweeper.study.plan import Plan, plan_cells
 from sweeper.study.spec import PlannedExposure
-from sweeper.study.storage import database_url
-from sweeper.sweep import slot_loop
-from sweeper.sweep.coordinator import only_coordinator
+from sweeper.study.storage import database_url, variables
+from sweeper.sweep.coordinator import one_of_several, only_coordinator
+from sweeper.sweep.leases import LeaseTerms
 from sweeper.sweep.observer import SilentObserver
 from sweeper.sweep.running import Onlookers, RunChoices, run_plan, take_up
 from sweeper.sweep.stop_request import StopRequest, listening
@@ -44,7 +42,7 @@ tune: lora
 data: {{train: {{path: t.jsonl}}, validation: {{path: v.jsonl}}, max_length: 16}}
 training: {{learning_rate: {rate}, schedule: {{kind: constant}}, records_per_update: 1}}
 stop: {{study: {rule}}}
-selection: {{noise_floor: {noise_floor}}}
+selection: {{noise_floor: {noise_floor}, extensions: {extensions}}}
 run: {{micro_batch: 1, max_resumes: 1, storage: "{storage}"}}
 """
 
@@ -61,6 +59,7 @@ class SmallStudy:
         rate="2e-4",
         rule="baseline_failed",
         noise_floor="false",
+        extensions="0",
         storage="sqlite",
     ):
         self.place = Path(folder)
@@ -69,6 +68,7 @@ class SmallStudy:
         if not file.exists():
             settings = {"arms": arms, "seeds": seeds, "rate": rate, "rule": rule}
             settings |= {"noise_floor": noise_floor, "storage": storage}
+            settings |= {"extensions": extensions}
             file.write_text(YAML.format(**settings))
         self.file = load_study(file)
         self.plan = plan_of(self.file)
@@ -89,6 +89,9 @@ class SmallStudy:
         reverse=False,
         replace=False,
         elsewhere=False,
+        joins=False,
+        lease=None,
+        launcher=None,
     ):
         """Runs the study as `run_study` does, with the plan given instead of prepared."""
         watching = Onlookers(observer=observer or SilentObserver(), stop=stop or StopRequest())
@@ -96,8 +99,10 @@ class SmallStudy:
             self.behave({})
         choices = RunChoices(
             slots=_slots(slots, device),
-            launcher=LocalLauncher(
+            launcher=launcher
+            or LocalLauncher(
                 logs=self.folder.logs,
+                withheld=variables(self.file.study.run.storage),
                 trial_command=(
                     sys.executable,
                     str(FAKE_TRIAL),
@@ -106,9 +111,20 @@ class SmallStudy:
             ),
             reverse_claims=reverse,
             resume_elsewhere=elsewhere,
+            joins=joins,
+            evidence=partial(evidence, study=self.file.study),
+            lease=lease or LeaseTerms(),
         )
-        with only_coordinator(self.folder) as owner:
-            take_up(self.file, self.folder, owner, replace=replace, observer=watching.observer)
+        with (one_of_several if joins else only_coordinator)(self.folder) as owner:
+            take_up(
+                self.file,
+                self.folder,
+                owner,
+                replace=replace,
+                joins=joins,
+                lease=lease,
+                observer=watching.observer,
+            )
             return run_plan(self.file, self.plan, owner, watching=watching, choices=choices)
 
 
@@ -162,41 +178,7 @@ def _exposure(seed):
     )
 
 
-def before_write(number, action, *, from_the_start=False):
-    """Calls `action` right before a write of the databases takes effect.
-
-    Writes are counted from 1, from the first time that an attempt's end is put on record, or
-    from the start.
-    """
-    state = {"counting": from_the_start, "writes": 0, "has_written": False}
-    finish = slot_loop.finish_attempt
-
-    def counted(*arguments, **options):
-        state["counting"] = True
-        return finish(*arguments, **options)
-
-    def executed(_connection, _cursor, statement, *_):
-        state["has_written"] |= not statement.startswith(("SELECT", "BEGIN", "PRAGMA"))
-
-    def committing(_connection):
-        if state["counting"] and state["has_written"]:
-            state["writes"] += 1
-            if state["writes"] == number:
-                action()
-        state["has_written"] = False
-
-    slot_loop.finish_attempt = counted
-    sqlalchemy.event.listen(sqlalchemy.engine.Engine, "after_cursor_execute", executed)
-    sqlalchemy.event.listen(sqlalchemy.engine.Engine, "commit", committing)
-
-
 def main():
-    if len(sys.argv) > 2:
-        before_write(
-            int(sys.argv[2]),
-            lambda: os.kill(os.getpid(), signal.SIGKILL),
-            from_the_start=len(sys.argv) > 3,
-        )
     with listening(StopRequest()) as stop:
         return SmallStudy(sys.argv[1]).run(stop=stop).status
 

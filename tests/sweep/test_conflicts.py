@@ -102,7 +102,11 @@ def test_a_seed_that_has_begun_does_not_go_on_on_another_kind_of_device_unasked(
         study.run(device="GPU-0a1b")
 
     (fault,) = refusal.value.faults
-    assert (fault.where, fault.got, fault.expected) == ("run.slots", "cpu 0", "cpu")
+    assert (fault.where, fault.got, fault.expected) == (
+        "run.slots",
+        "cpu 0 with device a GPU",
+        "device cpu",
+    )
     assert "seed 0" in fault.what
     assert "--resume-elsewhere" in fault.hint
 

@@ -134,7 +134,7 @@ def test_a_started_cell_is_running_with_its_exact_rate_and_the_other_is_not(mirr
     assert waiting.state.name == "WAITING"
     assert running.state.name == "RUNNING"
     assert running.params == {"learning_rate": 4e-4}
-    assert running.distributions == {"learning_rate": FloatDistribution(1e-12, 1e3, log=True)}
+    assert running.distributions == {"learning_rate": FloatDistribution(1e-12, 1e6, log=True)}
 
 
 def test_starting_again_changes_nothing(mirror, loaded):

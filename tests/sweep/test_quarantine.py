@@ -52,6 +52,29 @@ def test_one_error_may_be_enough():
     assert said.startswith("slot gpu 0 is set aside after 1 device error, the last: ")
 
 
+SHARED = {"gpu 0 1": "0", "gpu 1 1": "1", "gpu 0 2": "0", "gpu 1 2": "1"}
+
+
+def test_slots_on_one_device_are_set_aside_together():
+    faults = DeviceFaults(allowed=2, devices=SHARED)
+    faults.ended("gpu 0 1", "half/0", FAULT)
+    said = faults.ended("gpu 0 2", "baseline/0", FAULT)
+
+    assert said == (
+        f"slot gpu 0 2 is set aside after 2 device errors in a row, the last: {FAULT.detail}; "
+        "so is gpu 0 1"
+    )
+    assert [faults.is_set_aside(slot) for slot in SHARED] == [True, False, True, False]
+
+
+def test_memory_that_did_not_come_back_is_an_error_of_the_device_and_none_of_the_trial():
+    left = Outcome(reason=GOOD.reason, detail="", evidence={"device_memory_left": "500 bytes"})
+    faults, (said,) = after(left, allowed=1)
+
+    assert said == "slot gpu 0 is set aside after 1 device error, the last: 500 bytes"
+    assert faults.is_set_aside("gpu 0")
+
+
 class Clock:
     """Seconds that the test sets."""
 
@@ -91,6 +114,16 @@ def test_a_cell_is_left_to_another_slot_where_there_is_one(waiting, others, busy
     clock.now += waited
 
     assert faults.left_to_others("gpu 0", waiting, others_here=others, others_busy=busy) == left
+
+
+@pytest.mark.parametrize(("other", "left"), [("gpu 0 2", set()), ("gpu 1 1", {"half/0"})])
+def test_a_cell_is_left_to_another_device_not_to_another_slot_on_the_same(waiting, other, left):
+    faults = DeviceFaults(allowed=3, devices=SHARED)
+    faults.ended("gpu 0 1", "half/0", FAULT)
+
+    found = faults.left_to_others("gpu 0 1", waiting, others_here={other}, others_busy=True)
+
+    assert found == left
 
 
 def test_a_cell_that_every_slot_has_lost_is_left_to_nobody(waiting):

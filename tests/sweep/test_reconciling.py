@@ -1,6 +1,7 @@
 """Optuna after a repair says what our own record says."""
 
 import contextlib
+import sqlite3
 
 import pytest
 
@@ -74,3 +75,26 @@ def test_cells_that_never_ran_stay_queued(mirrored):
     assert trials["baseline/0"].state.name == "FAIL"
     assert trials["half/0"].state.name == "WAITING"
     assert trials["half/0"].params == {}
+
+
+def test_a_completed_cell_whose_endpoint_is_lost_counts_as_without_a_result(study):
+    study.run()
+    with contextlib.closing(sqlite3.connect(study.folder.database)) as database:
+        database.execute("DELETE FROM sweeper_evaluation WHERE cell = 'half/0'")
+        database.commit()
+
+    with (
+        StudyStore.open(study.url) as store,
+        contextlib.closing(
+            OptunaStudy.open(
+                study.url, name="second", factor="learning_rate", cells=study.plan.cells
+            )
+        ) as second,
+    ):
+        second.enqueue(fingerprint="f0")
+        reconcile(store, second)
+        told = {trial.user_attrs["cell"]: trial for trial in second._study.get_trials()}
+
+    assert told["half/0"].state.name == "FAIL"
+    assert told["half/0"].user_attrs["reason"] == "result_missing"
+    assert told["baseline/0"].state.name == "COMPLETE"

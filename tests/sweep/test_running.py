@@ -4,7 +4,6 @@ import contextlib
 import signal
 import sqlite3
 import time
-from dataclasses import replace
 
 import psutil
 import pytest
@@ -390,50 +389,6 @@ class TestKills:
         ]
         assert optuna_trials(study)["baseline/0"].state.name == "COMPLETE"
 
-    @pytest.mark.slow
-    @pytest.mark.parametrize("write", [1, 2, 4, 6, 7, 9, 11, 12, 13])
-    def test_a_coordinator_killed_while_it_founds_a_study_is_made_good(
-        self, study, coordinator, trials, optuna_trials, write
-    ):
-        """Writes: schema, study, cells, Optuna's tables (4-6), its study, its trials (8, 9), the
-        link between both, the first claim, Optuna's state and parameter.
-        """
-        study.behave({})
-        killed = coordinator(study, write, "from_the_start")
-        assert killed.wait(60) == -signal.SIGKILL
-
-        end = study.run()
-
-        assert end.status == 0
-        assert list(trials(study)) == ["baseline/0", "half/0"]
-        numbers = {cell: trial.number for cell, trial in optuna_trials(study).items()}
-        assert numbers == {"baseline/0": 0, "half/0": 1}
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize(
-    ("ending", "write"),
-    [(("complete", "COMPLETE"), write) for write in range(1, 9)]
-    + [(("stop", "FAIL"), write) for write in (2, 4, 7)],
-)
-def test_a_coordinator_killed_between_two_writes_of_an_ending_is_made_good(
-    study, coordinator, attempts, optuna_trials, ending, write
-):
-    """Writes: processes, our record, four attributes, Optuna's state, the next claim."""
-    behaviour, state = ending
-    study.behave({"baseline/0": [behaviour]})
-    killed = coordinator(study, write)
-    assert killed.wait(60) == -signal.SIGKILL
-
-    study.run()
-
-    ended = attempts(study)
-    assert [trial for trial, *_ in ended].count("baseline/0") == 1
-    told = optuna_trials(study)["baseline/0"]
-    assert told.state.name == state
-    assert told.user_attrs["reason"] == ended[0][2]
-    assert told.params == {"learning_rate": 2e-4}
-
 
 class TestSeveralCoordinators:
     @pytest.mark.slow
@@ -529,12 +484,11 @@ def test_cells_claimed_in_reverse_order_come_to_the_same_results(tmp_path, small
 def test_a_device_that_is_too_few_for_one_more_trial_is_told_of(study, recorder, monkeypatch):
     monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "5,6,7")
     run = study.file.study.run.model_copy(update={"devices_per_trial": 2})
-    file = replace(study.file, study=study.file.study.model_copy(update={"run": run}))
     study.folder.prepared.mkdir(parents=True, exist_ok=True)
     study.folder.model_report.write_text(MODEL.to_json())
     observer = recorder()
 
-    slots = running._found_slots(file, study.folder, observer)
+    slots = running._slots_here(run, study.folder, observer)
 
     assert [slot.device for slot in slots] == ["5,6"]
     assert observer.messages == ["not used, for a trial takes 2 devices: 7"]

@@ -2,10 +2,15 @@
 
 from __future__ import annotations
 
+import threading
+
 import optuna
 import pytest
 
-from sweeper.errors import StudyConflict
+from sweeper.errors import StoreUnavailable, StudyConflict
+from sweeper.store.store import StudyStore
+from sweeper.sweep import slot_loop
+from sweeper.sweep.stop_request import StopRequest
 
 
 @pytest.fixture
@@ -93,3 +98,83 @@ def test_a_discarded_study_leaves_nothing_on_the_server(small, tmp_path, storage
     study.run(replace=True)
 
     assert [outcome for _, outcome, _ in attempts(study)] == ["completed", "completed"]
+
+
+class Outage:
+    """Stops a server once, at a call, and starts it again after a while."""
+
+    def __init__(self, server, seconds):
+        self._server = server
+        self._return = threading.Timer(seconds, server.start)
+        self.has_begun = False
+
+    def begin(self):
+        if not self.has_begun:
+            self.has_begun = True
+            self._server.stop()
+            self._return.start()
+
+    def end(self):
+        if self.has_begun:
+            self._return.join()
+
+
+@pytest.fixture
+def outage(postgres):
+    """Four seconds: longer than the trials here take, and than all tries together."""
+    made = Outage(postgres, 4.0)
+    yield made
+    made.end()
+
+
+@pytest.fixture
+def _brief_pauses(monkeypatch):
+    monkeypatch.setattr(slot_loop, "PAUSES_SECONDS", (0.1, 0.2))
+
+
+def has_all(study):
+    """Whether every window and every evaluation of both trials is on record."""
+    with StudyStore.read(study.url) as store:
+        return [len(store.updates()), len(store.evaluations())] == [8, 4]
+
+
+@pytest.mark.slow
+@pytest.mark.usefixtures("_brief_pauses")
+class TestServerThatIsAway:
+    def test_a_result_waits_for_it_for_as_long_as_it_takes(
+        self, small, tmp_path, storage, recorder, outage, attempts, optuna_trials
+    ):
+        """The trial's last events, its end and the next claim all come while it is away."""
+        study = small(tmp_path, storage=storage)
+        study.behave({"baseline/0": ["unhurried"]})
+        observer = recorder(progress=outage.begin)
+
+        assert study.run(observer=observer).status == 0
+
+        assert observer.messages.count("the database cannot be used; trying again") > 2
+        assert attempts(study) == [
+            ("baseline/0", "completed", "budget_reached"),
+            ("half/0", "completed", "budget_reached"),
+        ]
+        assert has_all(study)
+        assert [trial.value for trial in optuna_trials(study).values()] == [2.5, 2.5]
+
+    def test_whoever_asks_to_end_is_not_kept_waiting_and_loses_nothing(
+        self, small, tmp_path, storage, recorder, outage, attempts
+    ):
+        study, stop = small(tmp_path, storage=storage), StopRequest()
+        study.behave({"baseline/0": ["unhurried"]})
+
+        def end_without_it():
+            outage.begin()
+            stop.ask()
+
+        with pytest.raises(StoreUnavailable):
+            study.run(observer=recorder(progress=end_without_it), stop=stop)
+        outage.end()
+
+        assert study.run().status == 0
+        assert {trial for trial, outcome, _ in attempts(study) if outcome == "completed"} == {
+            "baseline/0",
+            "half/0",
+        }

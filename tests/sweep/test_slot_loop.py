@@ -3,14 +3,16 @@
 import errno
 import json
 from datetime import datetime
+from types import SimpleNamespace
 
 import pytest
 
 from sweeper.records import Reason
 from sweeper.store.claims import LEASE_SECONDS, Owner
 from sweeper.store.store import StudyStore
-from sweeper.sweep import watch
-from sweeper.sweep.slot_loop import _not_started
+from sweeper.sweep import slot_loop
+from sweeper.sweep.leases import LeaseTerms
+from sweeper.sweep.slot_loop import _not_started, _Wishes
 from sweeper.sweep.stop_request import StopRequest
 
 OTHER = Owner(worker="local", host="another-host", pid=1, started_at="1.0")
@@ -106,9 +108,8 @@ def test_damaged_events_make_a_result_worthless_and_are_told(study, trials, reco
 
 
 def test_a_cell_that_was_taken_over_is_given_up_and_its_result_stored_apart(
-    study, recorder, attempts, monkeypatch
+    study, recorder, attempts
 ):
-    monkeypatch.setattr(watch, "RENEW_SECONDS", 0.0)
     study.behave({"baseline/0": ["slow"], "half/0": ["complete"]})
     taken = []
 
@@ -118,27 +119,31 @@ def test_a_cell_that_was_taken_over_is_given_up_and_its_result_stored_apart(
                 store.lose_dead(lambda _: True, max_resumes=1)
                 taken.append(store.claim(OTHER, "cpu 1"))
 
-    end = study.run(observer=recorder(progress=take_over))
+    observer = recorder(progress=take_over)
+
+    end = study.run(observer=observer, lease=LeaseTerms(seconds=0.5))
 
     assert end.counts == {"running": 1, "completed": 1}
+    assert "baseline/0: attempt 1 had been taken over; its result is kept apart" in (
+        observer.messages
+    )
     with StudyStore.read(study.url) as store:
         (late,) = store.late_results()
         assert [row["outcome"] for row in store.attempts("baseline/0")] == ["lost", None]
     assert (late.cell, late.attempt, late.outcome.reason) == ("baseline/0", 1, Reason.KILLED)
 
 
-def test_the_lease_of_a_running_attempt_is_renewed(study, monkeypatch):
-    monkeypatch.setattr(watch, "RENEW_SECONDS", 0.0)
+def test_the_lease_of_a_running_attempt_is_renewed(study):
     study.behave({"baseline/0": ["unhurried"]})
 
-    study.run()
+    study.run(lease=LeaseTerms(seconds=LEASE_SECONDS / 1000))
 
     with StudyStore.read(study.url) as store:
         (attempt,) = store.attempts("baseline/0")
     claimed, expires = (
         datetime.fromisoformat(attempt[name]) for name in ("claimed_at", "lease_expires_at")
     )
-    assert (expires - claimed).total_seconds() > LEASE_SECONDS + 2.0, "it ran for 2.7 s"
+    assert (expires - claimed).total_seconds() > 2.0, "it ran for 2.7 s, the lease is for 0.3"
 
 
 def test_what_earlier_attempts_used_counts_against_the_wall_clock(study, attempts, small):
@@ -158,3 +163,63 @@ def test_what_earlier_attempts_used_counts_against_the_wall_clock(study, attempt
     with StudyStore.read(limited.url) as store:
         assert "in earlier attempts" in store.attempts("half/0")[1]["detail"]
         assert "0.0 s in earlier" not in store.attempts("half/0")[1]["detail"]
+
+
+class Asked:
+    """A running attempt that remembers what it was asked for."""
+
+    def __init__(self):
+        self.wishes = []
+
+    def stop(self, *, grace_seconds):
+        self.wishes.append("stop")
+
+    def kill(self):
+        self.wishes.append("kill")
+
+
+@pytest.mark.parametrize(
+    ("leases_missed", "shared", "wishes"),
+    [
+        (0.9, True, []),
+        (1.0, True, ["stop"]),
+        (1.9, True, ["stop"]),
+        (2.0, True, ["kill"]),
+        (9.0, False, []),
+    ],
+)
+def test_a_trial_ends_whose_lease_could_not_be_renewed_where_others_could_take_it_over(
+    leases_missed, shared, wishes, recorder
+):
+    run = SimpleNamespace(
+        stop=StopRequest(), others=SimpleNamespace(may_exist=shared), observer=recorder()
+    )
+    watch = SimpleNamespace(is_ours=True, leases_missed=leases_missed, told_overdue="it is late")
+    running = Asked()
+    passed_on = _Wishes(run, running)
+
+    passed_on.pass_on(watch)
+    passed_on.pass_on(watch)
+
+    assert running.wishes == wishes
+    assert run.observer.messages == (["it is late"] if wishes == ["stop"] else [])
+
+
+@pytest.mark.parametrize(
+    ("turns", "shared", "seconds"),
+    [
+        ([1.0], True, 1.0),
+        ([None], False, None),
+        ([None, None], True, None),
+        ([None, 0.2], True, 0.2),
+    ],
+)
+def test_a_slot_looks_twice_before_it_leaves_where_others_may_give_a_cell_back(
+    turns, shared, seconds, monkeypatch
+):
+    taken = iter(turns)
+    monkeypatch.setattr(slot_loop, "_take_turn", lambda _run, _slot: next(taken))
+    run = SimpleNamespace(stop=StopRequest(), others=SimpleNamespace(may_exist=shared))
+
+    assert slot_loop._next_look(run, None) == seconds
+    assert list(taken) == []

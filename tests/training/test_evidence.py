@@ -13,9 +13,9 @@ from torch.amp import GradScaler
 from sweeper.records import Artifact, Notice, Reason, Resumed, Stop
 from sweeper.training.anatomy import anatomy
 from sweeper.training.evidence import LastCheckpoint, last_checkpoint
+from sweeper.training.folder_digest import folder_digest
 from sweeper.training.keeper import Keeping
 from sweeper.training.options import EvaluationGrid, EvaluationOptions, SgdOptions
-from sweeper.training.saving import folder_digest
 from sweeper.training.stopping import Diverged, Nonfinite, NoUpdates, Stalled, StopOptions
 
 SGD = SgdOptions(kind="sgd")

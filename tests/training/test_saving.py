@@ -15,8 +15,9 @@ from peft import PeftModel
 from transformers import AutoModelForCausalLM
 
 from sweeper.training.adapter import adapt
+from sweeper.training.folder_digest import folder_digest
 from sweeper.training.options import LoraOptions
-from sweeper.training.saving import folder_digest, save
+from sweeper.training.saving import save
 
 TOKENS = torch.arange(8)[None]
 

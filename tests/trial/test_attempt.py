@@ -172,3 +172,33 @@ def test_a_folder_takes_one_attempt_only(bench, attempt):
         run(folder, interrupted=lambda: False)
 
     assert folder.events.read_text("utf-8") == '{"sequence": 1}\n'
+
+
+def test_an_attempt_where_its_seed_began_runs(bench, carry_out):
+    _, records, _ = carry_out(bench.spec(budget=60))
+    (first,) = of_kind(Started, records)
+
+    again = bench.spec(budget=60).model_copy(update={"seed_environment": dict(first.environment)})
+    _, records, _ = carry_out(again)
+
+    assert records[-1].reason is Reason.BUDGET_REACHED
+    (second,) = of_kind(Started, records)
+    assert second.configuration == first.configuration, "it is no setting of the trial"
+
+
+@pytest.mark.parametrize(
+    ("field", "value"), [("device", "NVIDIA A100"), ("attention", "eager"), ("cuda", "12.8")]
+)
+def test_an_attempt_elsewhere_ends_before_it_has_started(bench, carry_out, field, value):
+    _, records, _ = carry_out(bench.spec(budget=60))
+    (first,) = of_kind(Started, records)
+    environment = {**first.environment, field: value}
+
+    elsewhere = bench.spec(budget=60).model_copy(update={"seed_environment": environment})
+    status, records, _ = carry_out(elsewhere)
+
+    assert status is ExitStatus.ORDERLY
+    assert records[-1].reason is Reason.PREEMPTED
+    found = first.environment.get(field, "not set")
+    assert records[-1].detail.endswith(f"goes on elsewhere: {field} {found} instead of {value}")
+    assert of_kind(Started, records) == of_kind(Evaluation, records) == []

@@ -54,11 +54,30 @@ def test_the_detail_names_the_error_and_the_evidence_holds_the_traceback():
     assert "1 // 0" in outcome.evidence["traceback"]
 
 
-def test_a_long_traceback_keeps_its_end():
-    outcome = outcome_of(ValueError("x" * 9000 + " the end"))
+def test_a_long_message_is_cut_in_the_middle_and_leaves_the_traceback_its_frames():
+    with pytest.raises(ValueError, match="the end") as caught:
+        raise ValueError("x" * 9000 + " the end")
 
-    assert len(outcome.evidence["traceback"]) == 4000
-    assert outcome.evidence["traceback"].endswith("the end\n")
+    outcome = outcome_of(caught.value)
+
+    told = outcome.evidence["traceback"]
+    assert told.startswith("Traceback (most recent call last):\n")
+    assert "test_a_long_message_is_cut" in told
+    assert " characters left out] xx" in told
+    assert told.endswith("x the end\n")
+    assert len(outcome.detail) < 1100
+
+
+def test_a_long_traceback_keeps_its_end():
+    error = ValueError("the end")
+    error.add_note("y" * 9000)
+    for _ in range(60):
+        error.add_note("z" * 90)
+
+    told = outcome_of(error).evidence["traceback"]
+
+    assert len(told) == 4000
+    assert told.endswith("z\n")
 
 
 @pytest.mark.parametrize(

@@ -8,7 +8,7 @@ from datetime import UTC, datetime
 import pytest
 
 from sweeper.errors import RunFolderError
-from sweeper.records import Event, Notice, decode
+from sweeper.records import Event, Notice, Phase, PhaseBegun, decode
 from sweeper.trial.events import EventLog
 
 NOON = datetime(2026, 1, 2, 12, 0, tzinfo=UTC)
@@ -26,6 +26,22 @@ def test_facts_are_numbered_from_1_and_dated_by_the_clock(tmp_path):
         Event(sequence=1, at=NOON, record=Notice(message="one")),
         Event(sequence=2, at=NOON, record=Notice(message="two")),
     ]
+
+
+def test_what_leads_to_a_checkpoint_is_on_the_disk_before_it_is_made(tmp_path, monkeypatch):
+    """After a crash of the host a trial goes on from it, and its history must have no hole."""
+    file = tmp_path / "events.jsonl"
+    durable = []
+    monkeypatch.setattr("os.fsync", lambda descriptor: durable.append(file.read_text("utf-8")))
+    log = EventLog(file, now=lambda: NOON)
+
+    log.emit(Notice(message="one"))
+    log.emit(PhaseBegun(phase=Phase.TRAINING))
+    assert durable == []
+    log.emit(PhaseBegun(phase=Phase.CHECKPOINTING))
+
+    assert durable == [file.read_text("utf-8")]
+    log.close()
 
 
 def test_a_fact_can_be_read_as_soon_as_it_was_told(tmp_path):

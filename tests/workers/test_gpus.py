@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from sweeper.errors import PlanError
-from sweeper.workers.gpus import Gpu, list_gpus
+from sweeper.workers.gpus import Gpu, cuda_without_driver_library, find_gpu, list_gpus
 
 
 class NvmlError(Exception):
@@ -48,6 +48,9 @@ class Driver:
     def nvmlDeviceGetUUID(self, device):  # noqa: N802
         return device[0]
 
+    def nvmlDeviceGetName(self, device):  # noqa: N802
+        return b"NVIDIA H200" if device[0] == b"GPU-a" else "NVIDIA A100"
+
     def nvmlDeviceGetComputeRunningProcesses(self, device):  # noqa: N802
         return device[1]
 
@@ -88,13 +91,65 @@ def test_a_driver_that_does_not_answer_is_no_reason_to_use_the_cpu(driver):
 def test_a_gpu_is_known_by_its_uuid_and_busy_when_processes_compute_on_it(uuid):
     driver = Driver((uuid, [], None), ("GPU-b", ["a process"], None))
 
-    assert list_gpus(driver) == (Gpu(uuid="GPU-a", busy=False), Gpu(uuid="GPU-b", busy=True))
+    first, second = list_gpus(driver)
+
+    assert (first.uuid, first.busy) == ("GPU-a", False)
+    assert (second.uuid, second.busy) == ("GPU-b", True)
 
 
-def test_a_divided_gpu_is_listed_as_its_parts():
-    driver = Driver(("GPU-a", [], ["MIG-1", "MIG-2"]), ("GPU-b", [], []))
+@pytest.mark.parametrize("uuid", [b"GPU-a", "GPU-b"])
+def test_a_gpu_has_the_name_of_its_model(uuid):
+    (gpu,) = list_gpus(Driver((uuid, [], None)))
 
-    assert [gpu.uuid for gpu in list_gpus(driver)] == ["MIG-1", "MIG-2", "GPU-b"]
+    assert gpu.model == {b"GPU-a": "NVIDIA H200", "GPU-b": "NVIDIA A100"}[uuid]
+
+
+def test_a_divided_gpu_is_listed_as_its_parts_whose_names_only_cuda_knows():
+    driver = Driver(("GPU-a", [], ["MIG-1", "MIG-2"]), ("GPU-b", [], None))
+
+    assert [(gpu.uuid, gpu.model) for gpu in list_gpus(driver)] == [
+        ("MIG-1", None),
+        ("MIG-2", None),
+        ("GPU-b", "NVIDIA A100"),
+    ]
+
+
+TWO_MODELS = (
+    Gpu(uuid="GPU-a1", busy=False, model="A100"),
+    Gpu(uuid="GPU-a2", busy=False, model="H100"),
+)
+ONE_MODEL = tuple(Gpu(uuid=gpu.uuid, busy=False, model="A100") for gpu in TWO_MODELS)
+DIVIDED = (Gpu(uuid="MIG-1", busy=False, is_part=True), TWO_MODELS[0])
+
+
+@pytest.mark.parametrize(
+    ("name", "gpus", "order", "uuid"),
+    [
+        ("GPU-a2", TWO_MODELS, None, "GPU-a2"),
+        ("GPU-a", TWO_MODELS, None, None),
+        ("GPU-b", TWO_MODELS, None, None),
+        ("1", TWO_MODELS, None, None),
+        ("1", TWO_MODELS, "FASTEST_FIRST", None),
+        ("1", TWO_MODELS, "PCI_BUS_ID", "GPU-a2"),
+        ("1", ONE_MODEL, None, "GPU-a2"),
+        ("2", ONE_MODEL, None, None),
+        ("MIG-1", DIVIDED, None, "MIG-1"),
+        ("0", DIVIDED, "PCI_BUS_ID", None),
+        ("", ONE_MODEL, None, None),
+    ],
+)
+def test_a_name_means_a_device_where_that_is_sure(name, gpus, order, uuid):
+    found = find_gpu(name, gpus, device_order=order)
+
+    assert (found and found.uuid) == uuid
+
+
+@pytest.mark.parametrize("name", ["nvidia0", "nvidiactl", "dxg", "nvhost-gpu"])
+def test_a_device_file_shows_that_there_is_a_gpu(tmp_path, name):
+    assert cuda_without_driver_library(tmp_path) is None
+    (tmp_path / name).touch()
+
+    assert cuda_without_driver_library(tmp_path) == str(tmp_path / name)
 
 
 def test_the_library_is_closed_again():

@@ -8,8 +8,9 @@ import sys
 import psutil
 import pytest
 
+from sweeper.study.folder import StudyFolder
 from sweeper.workers import process_tree
-from sweeper.workers.process_tree import MARKER
+from sweeper.workers.process_tree import MARKER, is_below
 
 SLEEPS = "print('ready', flush=True); input()"
 DEFIES = f"import signal; signal.signal(signal.SIGTERM, signal.SIG_IGN); {SLEEPS}"
@@ -105,3 +106,18 @@ def test_an_orphan_is_adopted_found_and_collected():
     said = subprocess.run(argv, capture_output=True, text=True, check=True)
 
     assert said.stdout.splitlines() == ["1", "[]"]
+
+
+def test_a_process_belongs_to_the_run_folder_of_its_attempt(start, tmp_path):
+    child = start(SLEEPS)
+
+    assert is_below(child.pid, tmp_path.parent)
+    assert is_below(child.pid, tmp_path)
+    assert not is_below(child.pid, tmp_path / "attempts")
+    assert not is_below(1 << 30, tmp_path)
+
+
+def test_the_run_folder_of_an_attempt_is_found_from_the_attempt_s(tmp_path):
+    study = StudyFolder(tmp_path.resolve() / "runs" / "rates")
+
+    assert StudyFolder.of_attempt(study.attempt(arm="half", seed=0, number=1)) == study

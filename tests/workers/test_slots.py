@@ -138,6 +138,33 @@ def test_a_list_that_names_a_device_twice_or_none_is_refused(listed):
         find_slots(RunOptions(slots=listed), machine(), memory_bytes_per_rank=GIBIBYTE)
 
 
+@pytest.mark.parametrize(
+    ("listed", "order"),
+    [(("1", "GPU-b"), "PCI_BUS_ID"), (("GPU-b", "GPU-b2"), None)],
+    ids=["number and identifier", "short and long"],
+)
+def test_one_device_under_two_names_is_refused_where_the_driver_can_tell(listed, order):
+    there = machine(gpus=gpus("GPU-a1", "GPU-b2"), device_order=order)
+
+    with pytest.raises(PlanError, match="are the same device, GPU-b2"):
+        find_slots(RunOptions(slots=listed), there, memory_bytes_per_rank=GIBIBYTE)
+
+
+def test_a_gpu_without_the_drivers_library_is_no_reason_to_use_the_cpu():
+    there = machine(unlisted_device="/dev/nvidia0")
+
+    with pytest.raises(PlanError, match=r"got auto, and /dev/nvidia0.*slots: \['0'\]"):
+        find_slots(RunOptions(), there, memory_bytes_per_rank=GIBIBYTE)
+    assert devices(RunOptions(slots=("0",)), there) == ["0"]
+    assert devices(RunOptions(slots=("cpu",)), there) == [None]
+
+
+def test_devices_that_the_user_has_named_need_no_library():
+    there = machine(unlisted_device="/dev/nvidia0", visible_devices="0")
+
+    assert devices(RunOptions(), there) == ["0"]
+
+
 def test_several_trials_share_a_device_only_when_asked():
     slots = find_slots(
         RunOptions(trials_per_device=2),

@@ -7,6 +7,7 @@ import os
 import signal
 import subprocess
 import sys
+import time
 from pathlib import Path
 
 import psutil
@@ -17,6 +18,7 @@ from sweeper.workers.ending import judge, listen
 from sweeper.workers.heartbeat import Heartbeat
 from sweeper.workers.launchers import local
 from sweeper.workers.limits import TrialLimits
+from sweeper.workers.liveness import started_at
 from sweeper.workers.slots import Slot
 from sweeper.workers.supervision import Cause, Supervision
 
@@ -49,8 +51,8 @@ def gpu(tmp_path, monkeypatch):
     command = (sys.executable, str(script), str(tmp_path))
     monkeypatch.setattr(local, "_SUPERVISOR_COMMAND", command)
 
-    def holds(*, own, others):
-        device = {"uuid": "GPU-a", "total": 1000, "own": own, "others": others}
+    def holds(*, own, others, lingers=0):
+        device = {"uuid": "GPU-a", "total": 1000, "own": own, "others": others, "lingers": lingers}
         (tmp_path / "gpu.json").write_text(json.dumps([device]))
 
     return holds
@@ -78,6 +80,59 @@ def test_a_trial_that_ends_by_itself_gets_the_reason_of_its_end(run, behaviour, 
 
     assert (outcome.reason, outcome.detail) == (reason, detail)
     assert supervision.cause is Cause.EXITED
+
+
+def test_a_trial_whose_lease_is_not_renewed_ends_in_order_without_its_coordinator(
+    behaving, new_folder, eventually, said
+):
+    """As it does for a coordinator that is frozen, which says nothing and is not gone."""
+    folder = new_folder()
+    running = behaving("ends_when_asked").start(folder, SLOT, TrialLimits())
+    eventually(lambda: said(folder))
+    running.renew(seconds=0.5)
+
+    supervision = eventually(running.poll)
+
+    assert supervision.cause is Cause.STOPPED
+    assert supervision.detail == "its coordinator has not renewed its lease of 0.5 s"
+    assert supervision.signal is None, "it has ended by itself"
+
+
+def test_one_that_does_not_end_in_order_is_killed_when_the_lease_is_over_for_as_long_again(
+    behaving, new_folder, eventually, said
+):
+    folder = new_folder()
+    running = behaving("defies_signal_15_with_grandchildren").start(folder, SLOT, TrialLimits())
+    eventually(lambda: said(folder))
+    running.renew(seconds=0.5)
+
+    assert eventually(running.poll).signal == signal.SIGKILL
+
+
+def test_a_lease_that_is_renewed_ends_nothing(behaving, new_folder, eventually, said):
+    folder = new_folder()
+    running = behaving("saves_for_2_seconds").start(folder, SLOT, TrialLimits())
+    eventually(lambda: said(folder))
+    running.renew(seconds=0.5)
+    running.renew(seconds=60.0)
+
+    assert eventually(running.poll).cause is Cause.EXITED
+
+
+def test_a_lease_is_that_of_one_trial(behaving, new_folder, eventually, said):
+    launcher = behaving("ends_when_asked")
+    first = new_folder()
+    running = launcher.start(first, SLOT, TrialLimits())
+    eventually(lambda: said(first))
+    running.renew(seconds=0.5)
+    eventually(running.poll)
+
+    again = launcher.start(new_folder(), SLOT, TrialLimits())
+    time.sleep(1.0)
+    assert again.poll() is None
+
+    again.kill()
+    assert eventually(again.poll).cause is Cause.KILLED
 
 
 def test_a_trial_above_the_host_memory_limit_is_killed_with_the_numbers(run):
@@ -129,6 +184,38 @@ def test_out_of_device_memory_counts_by_who_holds_it(run, gpu, others, limit_byt
     assert outcome.reason is reason
     assert outcome.detail.startswith("OutOfMemoryError: CUDA out of memory")
     assert supervision.cause is Cause.EXITED
+
+
+def test_a_slot_is_free_once_the_memory_of_its_gpu_is_back(
+    behaving, new_folder, gpu, eventually, survivors
+):
+    gpu(own=300, others={}, lingers=500)
+    running = behaving("runs_out_of_device_memory").start(new_folder(), GPU_SLOT, QUICK)
+    eventually(lambda: not survivors())
+    time.sleep(1.0)
+    assert running.poll() is None
+
+    gpu(own=300, others={})
+
+    assert eventually(running.poll).memory_left is None
+
+
+def test_memory_that_does_not_come_back_is_waited_for_no_longer_than_agreed(
+    behaving, new_folder, gpu, eventually, monkeypatch
+):
+    """The supervisor is told to have less patience: thirty seconds are too long for a test."""
+    monkeypatch.setenv("TEST_MEMORY_SECONDS", "0.5")
+    gpu(own=300, others={}, lingers=500)
+    running = behaving("runs_out_of_device_memory").start(new_folder(), GPU_SLOT, QUICK)
+
+    supervision = eventually(running.poll)
+
+    assert supervision.memory_left == (
+        "device GPU-a holds 500 bytes, 0 before the trial, 0.5 s after the last process of it was "
+        "gone"
+    )
+    outcome = judge(listen([]), supervision, planned_target_tokens=10)
+    assert outcome.evidence["device_memory_left"] == supervision.memory_left
 
 
 @pytest.mark.usefixtures("gpu")
@@ -276,7 +363,7 @@ def test_the_supervisor_answers_with_the_identity_of_the_trial(supervisor):
 
     assert started["event"] == "started"
     assert started["folder"] == str(folder.path)
-    assert psutil.Process(started["pid"]).create_time() == started["started_at"]
+    assert started_at(started["pid"]) == started["started_at"]
 
 
 def test_an_order_from_a_coordinator_that_is_gone_is_not_carried_out(new_folder, survivors):

@@ -3,20 +3,26 @@
 from __future__ import annotations
 
 import contextlib
+import json
+import logging
+import os
 import subprocess
 import sys
 import threading
 import time
+from collections.abc import Callable, Collection
 from pathlib import Path
 
 from sweeper.trial.folder import AttemptFolder
 from sweeper.workers.aftermath import without_supervisor
-from sweeper.workers.environment import trial_environment
+from sweeper.workers.environment import trial_environment, without
 from sweeper.workers.limits import TrialLimits
 from sweeper.workers.messages import Message, MessageReader, send
 from sweeper.workers.process_tree import marked
 from sweeper.workers.slots import Slot
 from sweeper.workers.supervision import Supervision
+
+_log = logging.getLogger(__name__)
 
 TRIAL_COMMAND = (sys.executable, "-m", "sweeper.trial")
 """The folder of the attempt is added as the last argument."""
@@ -32,11 +38,27 @@ class LocalLauncher:
     Args:
         logs: Folder for what supervisors write for people; one file per slot.
         trial_command: What runs an attempt.
+        warm: Whether a slot's trials are forked from a template where that works, see
+            `warm_start`. Only what `TRIAL_COMMAND` runs is.
+        tell: Takes what a user should know, a sentence each, once.
+        withheld: Environment variables that neither supervisors nor trials are to see.
     """
 
-    def __init__(self, *, logs: Path, trial_command: tuple[str, ...] = TRIAL_COMMAND) -> None:
+    def __init__(
+        self,
+        *,
+        logs: Path,
+        trial_command: tuple[str, ...] = TRIAL_COMMAND,
+        warm: bool = True,
+        tell: Callable[[str], None] = _log.info,
+        withheld: Collection[str] = (),
+    ) -> None:
         self._logs = logs
+        self._withheld = frozenset(withheld)
         self._trial_command = trial_command
+        self._warm = warm and trial_command == TRIAL_COMMAND
+        self._tell = tell
+        self._told: set[str] = set()
         self._supervisors: dict[str, _Supervisor] = {}
         self._lock = threading.Lock()
 
@@ -49,11 +71,15 @@ class LocalLauncher:
             "argv": [*self._trial_command, str(folder.path)],
             "environment": trial_environment(folder, slot),
             "limits": limits.to_plain(),
+            "warm": self._warm and self._is_one_process(folder),
         }
         running = self._ordered(folder, slot, order)
         if running.was_not_taken():  # the supervisor died between two trials
             running = self._ordered(folder, slot, order)
         return running
+
+    def attach(self, folder: AttemptFolder, slot: Slot, limits: TrialLimits) -> None:
+        """See `launcher.Launcher.attach`: supervisors end their trials when left alone."""
 
     def close(self) -> None:
         """See `launcher.Launcher.close`."""
@@ -69,9 +95,23 @@ class LocalLauncher:
         """Gives the order to the slot's supervisor and waits for its answer, or its death."""
         supervisor = self._supervisor(slot)
         supervisor.tell(order)
-        running = LocalRunning(folder, supervisor)
+        running = LocalRunning(folder, supervisor, tell=self._tell_once)
         running.wait_for_start()
         return running
+
+    def _is_one_process(self, folder: AttemptFolder) -> bool:
+        """Says whether the trial computes in the process that is started; ranks are others."""
+        ranks = json.loads(folder.spec.read_bytes()).get("ranks", 1)
+        if ranks > 1:
+            self._tell_once("trials of several ranks start cold: each rank loads its own libraries")
+        return bool(ranks == 1)
+
+    def _tell_once(self, text: str) -> None:
+        with self._lock:
+            known = text in self._told
+            self._told.add(text)
+        if not known:
+            self._tell(text)
 
     def _supervisor(self, slot: Slot) -> _Supervisor:
         with self._lock:
@@ -80,7 +120,9 @@ class LocalLauncher:
                 return known
             if known is not None:
                 known.close()
-            fresh = _Supervisor(self._logs / f"supervisor-{_file_name(slot.name)}.log")
+            fresh = _Supervisor(
+                self._logs / f"supervisor-{_file_name(slot.name)}.log", self._withheld
+            )
             self._supervisors[slot.name] = fresh
             return fresh
 
@@ -88,17 +130,21 @@ class LocalLauncher:
 class LocalRunning:
     """Implements `launcher.Running`."""
 
-    def __init__(self, folder: AttemptFolder, supervisor: _Supervisor) -> None:
+    def __init__(
+        self, folder: AttemptFolder, supervisor: _Supervisor, *, tell: Callable[[str], None]
+    ) -> None:
         self._folder = folder
         self._supervisor = supervisor
+        self._tell = tell
+        self._waits = False
         self._ended: Supervision | None = None
         self.pid: int | None = None
         self.started_at: float | None = None
 
     def wait_for_start(self) -> None:
-        """Returns once the trial was started, or its start failed."""
+        """Returns once the trial was started, or taken to be started, or its start failed."""
         give_up = time.monotonic() + _START_PATIENCE_SECONDS
-        while self.pid is None and self._ended is None and not self._supervisor.is_silent():
+        while not self._is_answered() and not self._supervisor.is_silent():
             if time.monotonic() >= give_up:
                 self._supervisor.kill()
             self._take(timeout_seconds=1.0)
@@ -106,9 +152,8 @@ class LocalRunning:
     def was_not_taken(self) -> bool:
         """Says whether the supervisor died without having started anything."""
         folder = self._folder
-        answered = self.pid is not None or self._ended is not None
         traces = folder.heartbeat.exists() or folder.events.exists() or marked(folder.path)
-        return not answered and not traces
+        return not self._is_answered() and not traces
 
     def poll(self) -> Supervision | None:
         """See `launcher.Running.poll`."""
@@ -123,15 +168,27 @@ class LocalRunning:
         if self._ended is None:
             self._supervisor.tell({"command": "stop", "grace_seconds": grace_seconds})
 
+    def renew(self, *, seconds: float) -> None:
+        """See `launcher.Running.renew`."""
+        if self._ended is None:
+            self._supervisor.tell({"command": "renew", "seconds": seconds})
+
     def kill(self) -> None:
         """See `launcher.Running.kill`."""
         if self._ended is None:
             self._supervisor.tell({"command": "kill"})
 
+    def _is_answered(self) -> bool:
+        return self._waits or self.pid is not None or self._ended is not None
+
     def _take(self, *, timeout_seconds: float) -> None:
         for event in self._supervisor.hear(timeout_seconds=timeout_seconds):
             assert event["folder"] == str(self._folder.path), "one trial at a time"
-            if event["event"] == "started":
+            if event["event"] == "notice":
+                self._tell(str(event["text"]))
+            elif event["event"] == "waiting":
+                self._waits = True
+            elif event["event"] == "started":
                 self.pid = int(str(event["pid"]))
                 known = event["started_at"]
                 self.started_at = None if known is None else float(str(known))
@@ -144,7 +201,7 @@ class LocalRunning:
 class _Supervisor:
     """The launcher's end of one supervisor process."""
 
-    def __init__(self, log: Path) -> None:
+    def __init__(self, log: Path, withheld: frozenset[str]) -> None:
         log.parent.mkdir(parents=True, exist_ok=True)
         with log.open("ab") as stream:
             self._process = subprocess.Popen(
@@ -152,6 +209,7 @@ class _Supervisor:
                 stdin=subprocess.PIPE,
                 stdout=subprocess.PIPE,
                 stderr=stream,
+                env=without(os.environ, withheld),
                 start_new_session=True,  # Ctrl-C in the terminal is the coordinator's to handle
             )
         assert self._process.stdin is not None

@@ -1,0 +1,109 @@
+"""What is studied, what was prepared and what was frozen, against the chain."""
+
+from __future__ import annotations
+
+from sweeper.data.manifest import Manifest, tokens_digest
+from sweeper.data.prepared import PreparedSplit
+from sweeper.errors import SweeperError
+from sweeper.report.audits.check import Check, RecordUnderAudit, as_sentence, counted
+from sweeper.report.comparison import evidence
+from sweeper.report.recorded import recorded_settings
+from sweeper.selection.chain import EntryKind
+from sweeper.selection.frozen import FrozenCheckpoint, trials_digest
+from sweeper.study.data_facts import data_facts
+from sweeper.study.fingerprint import fingerprint
+from sweeper.study.folder import StudyFolder
+from sweeper.training.folder_digest import folder_digest
+
+
+def check_protocol(case: RecordUnderAudit) -> Check:
+    """Whether the study on record is the one that the chain began with."""
+    study = case.store.study()
+    findings = []
+    if case.created.get("protocol") != study.fingerprint:
+        findings.append("The study on record does not have the fingerprint that the chain has.")
+    if fingerprint(dict(study.protocol)) != study.fingerprint:  # type: ignore[arg-type]  # it is JSON
+        findings.append("The protocol on record does not have the study's fingerprint.")
+    return Check(
+        about="The protocol",
+        looked_at=f"fingerprint {study.fingerprint[:12]}",
+        findings=tuple(findings),
+    )
+
+
+def check_data(case: RecordUnderAudit) -> Check:
+    """Whether the prepared data are those that the study began with."""
+    about = "The prepared data"
+    told = case.created.get("data")
+    if not told:
+        return Check(about=about, looked_at="nothing on record of them", findings=())
+    try:
+        manifest = Manifest.read(case.folder.prepared)
+        splits = {
+            name: (tokens_digest(case.folder.prepared / name), _records_digest(case, name))
+            for name in manifest.splits
+        }
+    except (OSError, SweeperError) as error:
+        return Check(about=about, looked_at="a folder", findings=(as_sentence(str(error)),))
+    findings = [
+        f"The split {name} is not what was prepared: its tokens or records were changed."
+        for name, digests in splits.items()
+        if digests != (manifest.splits[name].tokens_digest, manifest.splits[name].records_digest)
+    ]
+    if data_facts(manifest) != told:
+        findings.append(
+            "The manifest is not the one that the chain has from the study's beginning."
+        )
+    return Check(
+        about=about, looked_at=counted(len(splits), "split", "splits"), findings=tuple(findings)
+    )
+
+
+def _records_digest(case: RecordUnderAudit, split: str) -> str:
+    return PreparedSplit.open(case.folder.prepared, split).records_digest
+
+
+def check_choice(case: RecordUnderAudit) -> Check:
+    """Whether the frozen choice, its weights and its copy in Optuna are what was frozen."""
+    about = "The frozen choice"
+    if case.frozen is None:
+        is_there = any(link.kind == EntryKind.SELECTION_FROZEN for link in case.links)
+        finding = ("Its entry in the chain cannot be read.",) if is_there else ()
+        return Check(about=about, looked_at="nothing is frozen yet", findings=finding)
+    link, frozen = case.frozen
+    findings = []
+    if frozen.protocol != case.store.study().fingerprint:
+        findings.append("It was frozen for another protocol than the one on record.")
+    if trials_digest(evidence(case.store, recorded_settings(case.folder))) != frozen.tables.trials:
+        findings.append(
+            "The outcomes and losses of trials on record are not those that it was frozen from."
+        )
+    findings += [
+        sentence
+        for each in frozen.checkpoints
+        if (sentence := _checkpoint_finding(case.folder, each)) is not None
+    ]
+    if case.store.chain.mirrored_choice() != frozen.mirrored(link.digest):
+        findings.append("What the Optuna study says of the choice is not what was frozen.")
+    with_files = sum(each.path is not None for each in frozen.checkpoints)
+    return Check(
+        about=about,
+        looked_at=f"{frozen.arm}, with {counted(with_files, 'checkpoint', 'checkpoints')}",
+        findings=tuple(findings),
+    )
+
+
+def _checkpoint_finding(folder: StudyFolder, checkpoint: FrozenCheckpoint) -> str | None:
+    if checkpoint.path is None:
+        return None
+    name = f"{checkpoint.arm}/{checkpoint.seed}"
+    weights = folder.path / checkpoint.path
+    if not weights.is_dir():
+        return f"{name}: the frozen weights are gone from {checkpoint.path}."
+    found = folder_digest(weights)
+    if found == checkpoint.sha256:
+        return None
+    return (
+        f"{name}: the weights in {checkpoint.path} are not those that were frozen: SHA-256 "
+        f"{found[:12]} now, {checkpoint.sha256[:12]} then."
+    )

@@ -1,0 +1,174 @@
+"""What a database is made anew from: its journal, and attempts as they were claimed and ended.
+
+A journal is what the record knows besides its attempts: what users changed by hand, and whether
+the study has ended. Restoring does what was done then, by the same functions, and afterwards puts
+the times right.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from sqlalchemy import Connection, and_, select, update
+
+from sweeper.records import Reason
+from sweeper.store import interventions, metrics
+from sweeper.store.claims import IS_FREE, Claim, is_attempt, take
+from sweeper.store.interventions import Intervention
+from sweeper.store.plain import storable, to_json
+from sweeper.store.planning import end_study
+from sweeper.store.status import CellStatus
+from sweeper.store.tables import ATTEMPT, CELL, INTERVENTION, LATE_RESULT, STUDY
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Entry:
+    """One intervention as it is on record; see `tables.INTERVENTION`.
+
+    Attributes:
+        at: By the database's clock, as text.
+    """
+
+    number: int
+    kind: Intervention
+    cell: str | None
+    after_attempt: int | None
+    from_the_start: bool
+    detail: Mapping[str, object]
+    at: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StudyState:
+    """Whether the study has ended.
+
+    Attributes:
+        not_run: Why each cell that is not run any more never started, by the cell's id.
+    """
+
+    ended_why: str | None = None
+    ended_at: str | None = None
+    not_run: Mapping[str, str]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Journal:
+    """What the record knows besides its attempts."""
+
+    entries: tuple[Entry, ...]
+    state: StudyState
+
+
+def read_journal(connection: Connection) -> Journal:
+    """Returns every intervention, the first one first, and whether the study has ended."""
+    rows = connection.execute(select(INTERVENTION).order_by(INTERVENTION.c.number)).mappings()
+    entries = tuple(
+        Entry(**{**row, "kind": Intervention(row["kind"]), "detail": json.loads(row["detail"])})
+        for row in rows
+    )
+    not_run = select(CELL.c.cell, CELL.c.detail).where(CELL.c.status == CellStatus.NOT_RUN.value)
+    ended = connection.execute(select(STUDY.c.ended_why, STUDY.c.ended_at)).one_or_none()
+    state = StudyState(
+        ended_why=None if ended is None else ended.ended_why,
+        ended_at=None if ended is None else ended.ended_at,
+        not_run={row.cell: row.detail for row in connection.execute(not_run)},
+    )
+    return Journal(entries=entries, state=state)
+
+
+def restore_claim(connection: Connection, claim: Claim, *, claimed_at: str | None) -> bool:
+    """Opens the attempt that the claim was for; False if it is not the cell's next one."""
+    is_next = and_(IS_FREE, CELL.c.attempts == claim.attempt - 1)
+    if take(connection, claim.cell, claim.owner, claim.slot, free=is_next) is None:
+        return False
+    fence = {"fencing_number": claim.fencing_number}
+    connection.execute(update(CELL).where(CELL.c.cell == claim.cell).values(**fence))
+    times = {} if claimed_at is None else {"claimed_at": claimed_at}
+    connection.execute(update(ATTEMPT).where(is_attempt(claim)).values(**fence, **times))
+    return True
+
+
+def restore_time(
+    connection: Connection, claim: Claim, *, at: str, late: Reason | None = None
+) -> None:
+    """Puts right when the attempt ended, or when that result of it came too late."""
+    if late is None:
+        ended = and_(is_attempt(claim), ATTEMPT.c.ended_at.is_not(None))
+        connection.execute(update(ATTEMPT).where(ended).values(ended_at=at))
+        return
+    own = and_(LATE_RESULT.c.cell == claim.cell, LATE_RESULT.c.attempt == claim.attempt)
+    result = and_(own, LATE_RESULT.c.reason == late.value)
+    connection.execute(update(LATE_RESULT).where(result).values(recorded_at=at))
+
+
+def restore_entry(connection: Connection, entry: Entry) -> bool:
+    """Does again what the user did; False, and nothing counts, if it cannot have been so."""
+    if not _done_again(connection, entry):
+        return False
+    own = INTERVENTION.c.number == entry.number
+    done = connection.execute(
+        update(INTERVENTION)
+        .where(own, INTERVENTION.c.kind == entry.kind.value)
+        .values(at=entry.at, detail=to_json(entry.detail))
+    )
+    return done.rowcount == 1
+
+
+def _done_again(connection: Connection, entry: Entry) -> bool:
+    match entry.kind, entry.cell:
+        case Intervention.RETRY | Intervention.AMEND, str(cell):
+            return interventions.reopen(
+                connection, cell, kind=entry.kind, from_the_start=entry.from_the_start
+            )
+        case Intervention.CANCEL, str(cell):
+            return interventions.cancel(connection, cell, str(entry.detail["why"]))
+        case Intervention.CLOSE, None:
+            _close(connection, entry.detail)
+        case Intervention.AMEND | Intervention.CLEAN, None:
+            interventions.record(connection, entry.kind, detail=entry.detail)
+        case Intervention.ATTACH, None:
+            _attach(connection, entry)
+        case _:
+            return False
+    return True
+
+
+def _close(connection: Connection, detail: Mapping[str, object]) -> None:
+    """Ends the cells that waited then; others may not have been waiting for long."""
+    cells, why = detail["cells"], str(detail["why"])
+    assert isinstance(cells, list)
+    interventions.end_as_cancelled(connection, CELL.c.cell.in_(cells), why)
+    interventions.record(connection, Intervention.CLOSE, detail=detail)
+    end_study(connection, why)
+
+
+def _attach(connection: Connection, entry: Entry) -> None:
+    """Puts the metrics there that were attached then, over what stood there before."""
+    values, detail = entry.detail["values"], entry.detail
+    assert isinstance(values, list)
+    source = metrics.Source(name=str(detail["source"]), sha256=str(detail["sha256"]))
+    metrics.put(connection, [tuple(value) for value in values], source, at=str(detail["at"]))
+    interventions.record(connection, Intervention.ATTACH, detail=detail)
+
+
+def restore_state(connection: Connection, state: StudyState) -> None:
+    """Ends the study, or lets it go on, as it was; no cell that has begun is touched."""
+    untouched = CELL.c.attempts == 0
+    waits = and_(untouched, CELL.c.status == CellStatus.NOT_RUN.value)
+    connection.execute(
+        update(CELL).where(waits).values(status=CellStatus.WAITING.value, detail=None)
+    )
+    for cell, why in state.not_run.items():
+        connection.execute(
+            update(CELL)
+            .where(CELL.c.cell == cell, untouched, IS_FREE)
+            .values(status=CellStatus.NOT_RUN.value, detail=storable(why))
+        )
+    connection.execute(
+        update(STUDY).values(
+            ended_why=None if state.ended_why is None else storable(state.ended_why),
+            ended_at=state.ended_at,
+        )
+    )

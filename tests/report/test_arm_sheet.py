@@ -1,0 +1,98 @@
+"""The table of arms for a paper: counts and spreads beside numbers, a caption that says what."""
+
+import re
+
+import pytest
+
+import sweeper
+from sweeper.report.arm_sheet import arm_sheet
+from sweeper.report.formats import latex_text
+from sweeper.report.recorded import recorded_settings
+
+
+def sheet_of(recorded):
+    settings = recorded_settings(recorded.folder)
+    return arm_sheet(sweeper.compare(recorded.file), settings, budget_target_tokens=30)
+
+
+@pytest.fixture(scope="module")
+def sheet(finished):
+    return sheet_of(finished)
+
+
+def row(sheet, arm):
+    """The row as text by header."""
+    cells = next(cells for cells in sheet.rows if cells[0].text == arm)
+    return dict(zip(sheet.headers, [cell.text for cell in cells], strict=True))
+
+
+def test_arms_stand_in_the_order_of_the_rate(sheet):
+    assert [cells[0].text for cells in sheet.rows] == ["half", "baseline", "double"]
+
+
+def test_a_number_has_its_spread_and_its_counts_beside_it(sheet):
+    assert row(sheet, "half") == {
+        "arm": "half",
+        "learning rate": "0.0001",
+        "completed": "3/3",
+        "failed (95 % CI)": "0/3 (0 % to 71 %)",
+        "validation loss (sd)": "2.0703 (0.0703)",
+        "capped mean": "2.0703",
+        "difference (95 % CI)": "0.508 (0.488 to 0.527)",
+        "Holm p": "0.0001578",
+        "lower in": "0/3",
+        "tokens to target": "not reached",
+        "s/1k target tokens": "25",
+        "retention difference (upper bound)": "0.0156 (0.0420)",
+        "verdict": "worse:provisional",
+    }
+
+
+def test_an_arm_without_a_completed_trial_has_no_mean_and_says_so(sheet):
+    double = sheet.rows[2]
+
+    assert (double[4].text, double[4].mark) == ("-", "completed only, 0 of 3")
+    assert row(sheet, "double")["difference (95 % CI)"] == ""
+
+
+def test_a_mean_over_survivors_is_marked(begun):
+    half = sheet_of(begun).rows[0]
+
+    assert (half[4].text, half[4].mark) == ("1.7500", "completed only, 1 of 3")
+    assert (half[6].text, half[6].mark) == ("0.25", "1 of 3 pairs")
+
+
+@pytest.mark.parametrize(
+    "said",
+    [
+        "3 seeds each",
+        "Across seeds vary data order, initialisation and dropout together",
+        "Fixed: model base, LoRA, rank 16, alpha 32, 30 target tokens read per trial",
+        "validation split, nats per target token, at the checkpoint at the end of the budget",
+        "95 % interval by Student's t",
+        "Clopper-Pearson interval",
+        "Holm p over 2 planned arms",
+        "The target is 1.625 nats per target token",
+        "Answer: No, provisionally",
+    ],
+)
+def test_the_caption_says(sheet, said):
+    assert said in " ".join([sheet.caption, *sheet.notes])
+
+
+def test_the_noise_floor_is_told_and_no_row(studies, tmp_path):
+    recorded = studies.finish(tmp_path)
+    studies.add_repeat(recorded)
+    with recorded.open() as store:
+        studies.complete(store, studies.REPEAT, losses=(2.5, 2.0, 1.75))
+
+    sheet = sheet_of(recorded)
+
+    assert len(sheet.rows) == 3
+    assert sheet.notes[-1].startswith("The noise floor is 0.25 nats per target token")
+
+
+def test_in_latex_every_row_has_all_cells(sheet):
+    rows = [line for line in latex_text(sheet).splitlines() if line.endswith(" \\\\")]
+
+    assert [len(re.findall(r"(?<!\\)&", line)) for line in rows] == [12, 12, 12, 12]
