@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+import json
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -66,6 +67,9 @@ _REFUSALS: tuple[tuple[tuple[type[Exception], ...], str, str], ...] = (
 )
 """What each refusal of the hub means, the most special first."""
 
+_OF_THE_LOADING = frozenset({"is_local", "local_files_only", "name_or_path", "_name_or_path"})
+"""Settings that transformers notes when it loads: offline or not, from a folder or from a hub."""
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ModelIdentity:
@@ -87,8 +91,15 @@ class Tokenizer:
     wrapped: PreTrainedTokenizerBase
 
     def save(self, folder: Path) -> None:
-        """Writes the tokenizer, its chat template included, into a new folder."""
+        """Writes the tokenizer, its chat template included, into a new folder.
+
+        The same tokenizer gives the same files, however and from where it was loaded.
+        """
         self.wrapped.save_pretrained(folder)
+        config = folder / "tokenizer_config.json"
+        settings = json.loads(config.read_text(encoding="utf-8"))
+        kept = {name: value for name, value in settings.items() if name not in _OF_THE_LOADING}
+        config.write_text(json.dumps(kept, indent=2, sort_keys=True), encoding="utf-8")
 
     def template_parameters(self) -> frozenset[str]:
         """Returns the names that rendering takes for itself, so that no template can have them."""

@@ -5,11 +5,13 @@ from __future__ import annotations
 import json
 import threading
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from http.server import BaseHTTPRequestHandler, HTTPServer
 from pathlib import Path
 from subprocess import CompletedProcess
 
 import pytest
+from transformers import AutoTokenizer
 
 from sweeper.data.identity import model_digest
 from sweeper.data.request import ModelSource
@@ -42,6 +44,20 @@ def test_a_template_of_the_study_takes_the_place_of_the_tokenizers(
     tokenizer.save(tmp_path / "saved")
     assert tokenizer.template_text() == "ours"
     assert (tmp_path / "saved" / "chat_template.jinja").read_text() == "ours"
+
+
+def test_the_saved_files_are_the_same_online_and_offline(model_of: ModelOf, tmp_path: Path) -> None:
+    folder = model_of()
+    tokenizer, _ = load_tokenizer(ModelSource(path=folder), None)
+    for name, offline in (("online", False), ("offline", True)):
+        wrapped = AutoTokenizer.from_pretrained(folder, local_files_only=offline)
+        replace(tokenizer, wrapped=wrapped).save(tmp_path / name)
+
+    saved = [
+        (tmp_path / name / "tokenizer_config.json").read_text() for name in ("online", "offline")
+    ]
+    assert saved[0] == saved[1]
+    assert "local" not in saved[0]
 
 
 def test_a_missing_folder_is_refused(tmp_path: Path) -> None:

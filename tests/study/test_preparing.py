@@ -149,6 +149,6 @@ def test_a_run_folder_that_cannot_be_written_is_refused(study, folder, tmp_path)
         prepare(study(), folder)
 
     assert str(caught.value) == (
-        f"{tmp_path / 'runs' / 'small'}: the run folder cannot be written (got Not a directory)."
+        f"{tmp_path / 'runs'}: the run folder cannot be written (got File exists)."
         " Make it writable, or move the study file to a folder that is."
     )
