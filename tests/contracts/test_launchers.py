@@ -212,8 +212,12 @@ SITES = {"local": LocalSite, "warm": WarmSite} | ENGINES
 FOR_TWO = {"ray for two": RayGpuSite, "dask for two": DaskGpuSite}
 
 
-def slow(names):
-    return [pytest.param(name, marks=pytest.mark.slow) for name in names]
+def slow(names, *more):
+    return [pytest.param(name, marks=[pytest.mark.slow, *more]) for name in names]
+
+
+FURTHER = slow(["ray", "dask"], pytest.mark.exhaustive)
+"""Asked of every engine by the tests of `submitting`; the rest is what `workers.job` does alike."""
 
 
 @contextlib.contextmanager
@@ -232,7 +236,7 @@ def launchers_of(kind, request, scratch):
     assert processes_of(scratch) == []
 
 
-@pytest.fixture(params=["local", "warm", *slow(ENGINES)])
+@pytest.fixture(params=["local", "warm", *slow(["slurm"]), *FURTHER])
 def launching(request, tmp_path):
     """Returns launchers of one kind whose trials behave as named; closes them at the end."""
     with launchers_of(request.param, request, tmp_path) as launcher:
@@ -246,7 +250,7 @@ def submitting(request, tmp_path):
         yield launcher
 
 
-@pytest.fixture(params=slow(FOR_TWO))
+@pytest.fixture(params=slow(FOR_TWO, pytest.mark.exhaustive))
 def crowded(request, tmp_path):
     """The same, of clusters with room for two jobs."""
     with launchers_of(request.param, request, tmp_path) as launcher:

@@ -49,6 +49,7 @@ def on(kind, laboratory, request, monkeypatch):
     assert laboratory.processes() == []
 
 
+@pytest.mark.exhaustive
 @pytest.mark.parametrize("kind", ["ray", "dask"])
 def test_three_cells_on_an_engine_have_the_local_launchers_losses_bit_for_bit(
     kind, laboratory, local, request, monkeypatch

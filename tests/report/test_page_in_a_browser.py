@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-pytestmark = pytest.mark.slow  # starts a browser
+pytestmark = [pytest.mark.slow, pytest.mark.exhaustive]  # starts a browser
 
 KINDS = ("answered", "ruined", "young", "cut_short", "extended", "hostile")
 AXE = os.environ.get("SWEEPER_AXE")
