@@ -9,7 +9,7 @@ from sweeper.records import Outcome, Reason
 from sweeper.store.claims import Owner
 from sweeper.store.store import StudyStore
 from sweeper.study.plan import Cell
-from sweeper.sweep import running
+from sweeper.sweep import running, slot_loop
 from sweeper.sweep.repeats import meant_for_another_slot
 from sweeper.sweep.slot_loop import run_slot
 from sweeper.sweep.stop_request import StopRequest
@@ -132,6 +132,7 @@ def broken_slot(monkeypatch):
         return honest(store, owner, slot, **options)
 
     monkeypatch.setattr(StudyStore, "claim", failing)
+    monkeypatch.setattr(slot_loop, "PAUSES_SECONDS", (0.1, 0.2))
 
 
 def test_the_repeat_runs_where_the_baseline_did_once_the_other_slot_gave_up(study, broken_slot):
