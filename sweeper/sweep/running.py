@@ -6,7 +6,6 @@ import dataclasses
 import os
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from pathlib import Path
 
 from joblib import Parallel, delayed
 from pydantic import TypeAdapter, ValidationError
@@ -36,7 +35,6 @@ from sweeper.sweep.first_turn import settle
 from sweeper.sweep.founding import discard, founded, opened, refuse_single_host
 from sweeper.sweep.leases import LeaseTerms
 from sweeper.sweep.observer import Observer, SilentObserver
-from sweeper.sweep.optuna_study import OptunaStudy
 from sweeper.sweep.others import Others, Shared
 from sweeper.sweep.quarantine import DeviceFaults
 from sweeper.sweep.reconciling import reconcile
@@ -228,12 +226,11 @@ def run_plan(
         StoreError: The database cannot be used.
     """
     folder = StudyFolder.beside(study_file.path, plan.name)
-    elsewhere = choices.resume_elsewhere
     founding = founded(
         study_file,
         plan,
         folder,
-        elsewhere=elsewhere,
+        elsewhere=choices.resume_elsewhere,
         joins=choices.joins,
         observer=watching.observer,
     )
@@ -257,96 +254,86 @@ def run_plan(
         waits: Mapping[str, str] = {}
         did_nothing = not any(is_open(cell) for cell in store.cells())
         if not did_nothing:
-            found = choices.slots or _found_slots(extending, watching.observer)
-            places = places_of(found, study_file.study.run, anywhere=elsewhere)
-            slots = _needed(places.fitting_first(found, store), extending)
-            if not choices.joins:  # what this host cannot run, others can
-                refuse_other_devices(store, places.of(slots))
-            store.record_slots(owner, places.of(slots), instead_of=gone(store, owner))
-            record = _Record(
-                study_file=study_file,
-                extending=extending,
-                folder=folder,
-                owner=owner,
-                store=store,
-                optuna_study=optuna_study,
-            )
-            run = _study_run(record, slots, places, watching, choices)
-            _run_slots(run, slots)
-            extending.catch_up()
-            reconcile(store, optuna_study)
-            left = [slot for slot in slots if not run.faults.is_set_aside(slot.name)]
-            waits = why_cells_wait(store, places.of(left))
+            waits = _run_open_cells(extending, owner, choices)
         end = _end(store, folder, did_nothing=did_nothing, stop=watching.stop)
         return dataclasses.replace(end, waits=waits)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _Record:
-    """A founded study, and this coordinator of it."""
+def _run_open_cells(extending: Extending, owner: Owner, choices: RunChoices) -> Mapping[str, str]:
+    """Runs what is open on the study's slots; returns why cells still wait that do.
 
-    study_file: StudyFile
-    extending: Extending
-    folder: StudyFolder
-    owner: Owner
-    store: StudyStore
-    optuna_study: OptunaStudy
-
-    def others(self, choices: RunChoices, observer: Observer) -> Others:
-        """Returns the other coordinators that there may be."""
-        if self.study_file.study.run.storage == SQLITE:
-            return Others(None)
-        shared = Shared(
-            store=self.store,
-            folder=self.folder,
-            owner=self.owner,
-            terms=terms_of(self.study_file, self.extending.plan.budget_target_tokens),
-            lease=choices.lease,
-            observer=observer,
-        )
-        return Others(shared)
+    Raises:
+        StudyConflict: A seed has begun where none of the slots is.
+        PlanError: There is no slot to run on.
+        StoreError: The database cannot be used.
+    """
+    store = extending.store
+    found = choices.slots or _found_slots(extending)
+    places = places_of(found, extending.study_file.study.run, anywhere=choices.resume_elsewhere)
+    slots = _needed(places.fitting_first(found, store), extending)
+    if not choices.joins:  # what this host cannot run, others can
+        refuse_other_devices(store, places.of(slots))
+    store.record_slots(owner, places.of(slots), instead_of=gone(store, owner))
+    run = _study_run(extending, owner, slots, places, choices)
+    _run_slots(run, slots)
+    extending.catch_up()
+    reconcile(store, extending.optuna_study)
+    left = [slot for slot in slots if not run.faults.is_set_aside(slot.name)]
+    return why_cells_wait(store, places.of(left))
 
 
 def _study_run(
-    record: _Record,
+    extending: Extending,
+    owner: Owner,
     slots: tuple[Slot, ...],
     places: Places,
-    watching: Onlookers,
     choices: RunChoices,
 ) -> StudyRun:
     """Returns what the slots share."""
-    run = record.study_file.study.run
+    study_file, store, folder = extending.study_file, extending.store, extending.folder
+    run, observer = study_file.study.run, extending.observer
+    # Workers may share a run folder.
+    logs = folder.logs / owner.host if choices.joins else folder.logs
     return StudyRun(
-        study_file=record.study_file,
-        extending=record.extending,
-        folder=record.folder,
-        owner=record.owner,
-        store=record.store,
-        optuna_study=record.optuna_study,
+        study_file=study_file,
+        extending=extending,
+        folder=folder,
+        owner=owner,
+        store=store,
+        optuna_study=extending.optuna_study,
         launcher=choices.launcher
-        or launcher_for(
-            run, _logs(record, choices), environ=os.environ, tell=watching.observer.message
-        ),
+        or launcher_for(run, logs, environ=os.environ, tell=observer.message),
         slots=tuple(slot.name for slot in slots),
-        turns=Turns(proven=is_proven(record.store.trials())),
+        turns=Turns(proven=is_proven(store.trials())),
         faults=DeviceFaults(
             allowed=run.quarantine_after,
             devices={slot.name: slot.device for slot in slots if slot.device is not None},
         ),
-        stop=watching.stop,
-        observer=watching.observer,
+        stop=extending.stop,
+        observer=observer,
         reverse_claims=choices.reverse_claims,
-        needed_disk_bytes=least_disk_bytes(record.study_file.study, record.folder),
+        needed_disk_bytes=least_disk_bytes(study_file.study, folder),
         places=places,
-        others=record.others(choices, watching.observer),
+        others=_others(extending, owner, choices.lease),
         lease=choices.lease,
     )
 
 
-def _logs(record: _Record, choices: RunChoices) -> Path:
-    """Returns where supervisors write for people; workers may share a run folder."""
-    logs = record.folder.logs
-    return logs / record.owner.host if choices.joins else logs
+def _others(extending: Extending, owner: Owner, lease: LeaseTerms) -> Others:
+    """Returns the other coordinators that there may be."""
+    study_file = extending.study_file
+    if study_file.study.run.storage == SQLITE:
+        return Others(None)
+    return Others(
+        Shared(
+            store=extending.store,
+            folder=extending.folder,
+            owner=owner,
+            terms=terms_of(study_file, extending.plan.budget_target_tokens),
+            lease=lease,
+            observer=extending.observer,
+        )
+    )
 
 
 def _needed(slots: tuple[Slot, ...], extending: Extending) -> tuple[Slot, ...]:
@@ -378,11 +365,11 @@ def _run_slots(run: StudyRun, slots: tuple[Slot, ...]) -> None:
             raise trouble
 
 
-def _found_slots(extending: Extending, observer: Observer) -> tuple[Slot, ...]:
+def _found_slots(extending: Extending) -> tuple[Slot, ...]:
     run = extending.study_file.study.run
     if run.launcher.kind != "local":
         return lanes(run, cells=_open_cells(extending))
-    return _slots_here(run, extending.folder, observer)
+    return _slots_here(run, extending.folder, extending.observer)
 
 
 def _slots_here(run: RunOptions, folder: StudyFolder, observer: Observer) -> tuple[Slot, ...]:

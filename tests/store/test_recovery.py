@@ -129,3 +129,50 @@ def test_live_attempts_know_their_claims_in_plan_order(store, owner, other_owner
     assert [attempt.claim for attempt in live] == [first, second]
     assert [attempt.supervisor for attempt in live] == [None, None]
     assert 299 < (live[0].lease_expires_at - live[0].claimed_at).total_seconds() < 301
+
+
+def test_an_attempt_that_still_runs_goes_on_under_another_owner_and_number(
+    store, owner, other_owner, completed
+):
+    before = store.claim(owner, "slurm 1")
+
+    after = store.take_over(before, other_owner, "slurm 2")
+
+    assert (after.cell, after.attempt, after.fencing_number) == (before.cell, 1, 2)
+    (live,) = store.live_attempts()
+    assert (live.claim.owner, live.claim.slot) == (other_owner, "slurm 2")
+    assert store.finish(after, completed, max_resumes=3)
+    assert store.attempts()[0]["fencing_number"] == 2
+
+
+def test_who_had_an_attempt_that_was_taken_over_is_fenced_off(store, owner, other_owner, completed):
+    before = store.claim(owner, "slurm 1")
+    store.take_over(before, other_owner, "slurm 1")
+
+    assert not store.renew(before)
+    assert not store.finish(before, completed, max_resumes=3)
+
+    (late,) = store.late_results()
+    assert late.outcome.reason is completed.reason
+    assert [live.claim.owner for live in store.live_attempts()] == [other_owner]
+
+
+def test_a_takeover_that_is_asked_for_again_is_the_same_one(store, owner, other_owner):
+    before = store.claim(owner, "slurm 1")
+    first = store.take_over(before, other_owner, "slurm 1")
+
+    assert store.take_over(before, other_owner, "slurm 1") == first
+
+
+def test_an_attempt_is_taken_over_by_one_owner(store, owner, other_owner):
+    before = store.claim(owner, "slurm 1")
+    store.take_over(before, other_owner, "slurm 1")
+
+    assert store.take_over(before, owner, "slurm 1") is None
+
+
+def test_an_attempt_that_has_ended_is_not_taken_over(store, owner, other_owner, completed):
+    claim = store.claim(owner, "slurm 1")
+    store.finish(claim, completed, max_resumes=3)
+
+    assert store.take_over(claim, other_owner, "slurm 1") is None
