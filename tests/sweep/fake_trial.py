@@ -44,7 +44,9 @@ HOSTILE = (
 
 
 class FakeTrial:
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, folder: Path, gpus: Path | None = None) -> None:
+        """`gpus` is a file that says what GPU a slot has, by CUDA_VISIBLE_DEVICES."""
+        self.gpus = gpus
         self.spec = json.loads((folder / "spec.json").read_text())
         self.folder = folder
         self.events = (folder / "events.jsonl").open(
@@ -99,10 +101,8 @@ class FakeTrial:
             )
 
     def device(self) -> str:
-        """As `gpus.json` beside the behaviours names what the slot has."""
         device = os.environ["CUDA_VISIBLE_DEVICES"]
-        names = Path(sys.argv[1]).with_name("gpus.json")
-        known = json.loads(names.read_text()) if names.exists() else {}
+        known = json.loads(self.gpus.read_text()) if self.gpus and self.gpus.exists() else {}
         return known.get(device, "a fake GPU") if device else "cpu"
 
     def newest_checkpoint(self) -> Path | None:
@@ -363,7 +363,7 @@ def end_without_parent() -> None:
 def main() -> int:
     behaviours = json.loads(Path(sys.argv[1]).read_text())
     threading.Thread(target=end_without_parent, daemon=True).start()
-    trial = FakeTrial(Path(sys.argv[2]))
+    trial = FakeTrial(Path(sys.argv[2]), Path(sys.argv[1]).with_name("gpus.json"))
     words = behaviours.get(trial.spec["cell"], ["complete"])
     word = words[min(trial.spec["attempt"], len(words)) - 1]
     return getattr(trial, word)()
