@@ -16,6 +16,7 @@ from sqlalchemy import Connection, and_, select, update
 from sweeper.records import Reason
 from sweeper.store import interventions, metrics
 from sweeper.store.claims import IS_FREE, Claim, is_attempt, take
+from sweeper.store.database import Database
 from sweeper.store.interventions import Intervention
 from sweeper.store.plain import storable, to_json
 from sweeper.store.planning import end_study
@@ -59,6 +60,33 @@ class Journal:
 
     entries: tuple[Entry, ...]
     state: StudyState
+
+
+class RestoredRecord:
+    """A lost database, made anew from what its run folder holds; see `StudyStore` on transactions.
+
+    Raises:
+        StoreError: From every method: the database cannot be read or written.
+    """
+
+    def __init__(self, database: Database) -> None:
+        self._database = database
+
+    def claim(self, claim: Claim, *, claimed_at: str | None) -> bool:
+        """Opens the attempt that the claim was for; False if it is not the cell's next one."""
+        return self._database.write(lambda c: restore_claim(c, claim, claimed_at=claimed_at))
+
+    def time(self, claim: Claim, *, at: str, late: Reason | None = None) -> None:
+        """Puts right when the attempt ended, or when that result of it came too late."""
+        self._database.write(lambda c: restore_time(c, claim, at=at, late=late))
+
+    def entry(self, entry: Entry) -> bool:
+        """Does again what a user did; False if it cannot have been so."""
+        return self._database.write(lambda c: restore_entry(c, entry))
+
+    def state(self, state: StudyState) -> None:
+        """Ends the study, or lets it go on, as it was."""
+        self._database.write(lambda c: restore_state(c, state))
 
 
 def read_journal(connection: Connection) -> Journal:

@@ -9,7 +9,7 @@ from types import MappingProxyType, TracebackType
 from typing import Self
 
 from sweeper.errors import StoreError
-from sweeper.records import Event, Outcome, Reason
+from sweeper.records import Event, Outcome
 from sweeper.selection.chain import Link
 from sweeper.selection.frozen import Frozen
 from sweeper.store import (
@@ -37,7 +37,7 @@ from sweeper.store.planning import PlannedCell, RecordedStudy
 from sweeper.store.reading import AttemptEvent, CellRecord, LateResult, Repeated, Row, Start
 from sweeper.store.record_chain import RecordChain
 from sweeper.store.recovery import LiveAttempt
-from sweeper.store.restoring import Entry, Journal, StudyState
+from sweeper.store.restoring import Journal, RestoredRecord
 from sweeper.store.rounds import RecordedRounds
 from sweeper.store.schema import check_schema, create_schema
 
@@ -60,6 +60,7 @@ class StudyStore:
         self._unanswered: dict[tuple[Owner, str], str] = {}
         self.chain = RecordChain(database)
         self.rounds = RecordedRounds(database)
+        self.restored = RestoredRecord(database)
 
     @classmethod
     def create(cls, url: str) -> Self:
@@ -399,29 +400,9 @@ class StudyStore:
             lambda c: endings.finish(c, claim, outcome, cost or Cost(), max_resumes=max_resumes)
         )
 
-    # Making a lost database anew, from what its run folder holds; see `restoring`.
-
     def journal(self) -> Journal:
         """Returns what users changed by hand, in order, and whether the study has ended."""
         return self._database.read(restoring.read_journal)
-
-    def restore_claim(self, claim: Claim, *, claimed_at: str | None) -> bool:
-        """Opens the attempt that the claim was for; False if it is not the cell's next one."""
-        return self._database.write(
-            lambda c: restoring.restore_claim(c, claim, claimed_at=claimed_at)
-        )
-
-    def restore_time(self, claim: Claim, *, at: str, late: Reason | None = None) -> None:
-        """Puts right when the attempt ended, or when that result of it came too late."""
-        self._database.write(lambda c: restoring.restore_time(c, claim, at=at, late=late))
-
-    def restore_entry(self, entry: Entry) -> bool:
-        """Does again what a user did; False if it cannot have been so."""
-        return self._database.write(lambda c: restoring.restore_entry(c, entry))
-
-    def restore_state(self, state: StudyState) -> None:
-        """Ends the study, or lets it go on, as it was."""
-        self._database.write(lambda c: restoring.restore_state(c, state))
 
     # Reading.
 

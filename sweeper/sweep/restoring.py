@@ -74,7 +74,7 @@ class Restoring:
         """
         state = self.remains.journal.state
         if state is not None:
-            self.store.restore_state(state)
+            self.store.restored.state(state)
         reconcile(self.store, self.optuna_study)
 
     def _intervention(self, entry: Entry) -> None:
@@ -83,7 +83,7 @@ class Restoring:
         elif entry.kind is Intervention.CLOSE:
             for cell in self.remains.cells:
                 self._attempts(cell.id, until=len(self.remains.attempts.get(cell.id, ())))
-        if not self.store.restore_entry(entry):
+        if not self.store.restored.entry(entry):
             raise RunFolderError(
                 Fault(
                     what=f"the journal has a {entry.kind} that does not fit the attempts",
@@ -109,7 +109,7 @@ class Restoring:
     def _attempt(self, attempt: AttemptRemains, *, is_over: bool) -> None:
         claim = self._claim(attempt)
         claimed_at = attempt.claimed.at if attempt.claimed else None
-        if not self.store.restore_claim(claim, claimed_at=claimed_at):
+        if not self.store.restored.claim(claim, claimed_at=claimed_at):
             raise RunFolderError(
                 Fault(
                     what=f"{attempt.name} followed an end after which there is no other attempt",
@@ -162,10 +162,10 @@ class Restoring:
         store, outcome = self.store, self._still_so(attempt, verdict.outcome)
         store.record_processes(claim, supervisor=verdict.supervisor, child=verdict.child)
         store.finish(claim, outcome, cost=verdict.cost, max_resumes=verdict.max_resumes)
-        store.restore_time(claim, at=verdict.at)
+        store.restored.time(claim, at=verdict.at)
         for late in attempt.late:
             store.finish(claim, late.outcome, cost=late.cost, max_resumes=late.max_resumes)
-            store.restore_time(claim, at=late.at, late=late.outcome.reason)
+            store.restored.time(claim, at=late.at, late=late.outcome.reason)
 
     def _still_so(self, attempt: AttemptRemains, outcome: Outcome) -> Outcome:
         """Returns the outcome; a result that its events do not bear out any more is none."""

@@ -127,7 +127,7 @@ class SlurmCluster:
         job_id = json.loads(folder.job.read_text("utf-8"))["id"]
         return self.job(job_id)["NodeList"]
 
-    def wait_until_idle(self, *nodes: str, seconds: float = 20) -> None:
+    def wait_until_idle(self, *nodes: str, seconds: float = 90) -> None:
         give_up = time.monotonic() + seconds
         while any(self._state(node) != "idle" for node in nodes):
             assert time.monotonic() < give_up, self.call("sinfo", "-N", "-l")

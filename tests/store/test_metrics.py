@@ -58,7 +58,7 @@ def test_what_was_attached_is_there_again_in_a_record_made_anew(store, study, ce
     with StudyStore.create(f"sqlite:///{tmp_path}/anew.db") as anew:
         anew.record_study(study)
         anew.add_cells(cells)
-        restored = [anew.restore_entry(entry) for entry in store.journal().entries]
+        restored = [anew.restored.entry(entry) for entry in store.journal().entries]
 
         assert restored == [True, True]
         assert anew.metrics() == store.metrics()
