@@ -79,8 +79,18 @@ def founded_only(decided_studies, tmp_path):
     return module.found(tmp_path, recorded)
 
 
+@pytest.fixture(scope="session")
+def earlier_choices():
+    """The module that writes run folders with a frozen choice; see `earlier_choices.py`."""
+    return _loaded(Path(__file__).parent / "study" / "earlier_choices.py")
+
+
 def _of_reports(name):
-    program = Path(__file__).parent / "report" / f"{name}.py"
+    return _loaded(Path(__file__).parent / "report" / f"{name}.py")
+
+
+def _loaded(program):
+    name = program.stem
     spec = importlib.util.spec_from_file_location(f"shared_{name}", program)
     module = importlib.util.module_from_spec(spec)
     sys.modules[spec.name] = module  # dataclasses look for it there

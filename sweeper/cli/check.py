@@ -19,6 +19,7 @@ from sweeper.study.arms import ArmPlan
 from sweeper.study.checking import CheckReport, Setting, SplitSummary, describe
 from sweeper.study.exposure import ExposurePlan
 from sweeper.study.folder import StudyFolder
+from sweeper.study.following import with_baseline
 from sweeper.study.plan import make_plan
 from sweeper.study.preparing import prepare
 from sweeper.study.recorded import recorded_url
@@ -41,6 +42,7 @@ def check(study: Study, as_json: AsJson = False) -> None:
     """
     study_file = study_to_run(study)
     folder = StudyFolder.beside(study_file.path, study_file.study.name)
+    study_file = with_baseline(study_file, folder)
     with telling() as progress:
         manifest = prepare(study_file, folder, progress=progress)
     plan = make_plan(study_file, manifest, folder.prepared)
@@ -157,23 +159,24 @@ def _arm(arm: ArmPlan, *, grows: bool) -> dict[str, object]:
     return {
         "arm": arm.name,
         **({"round": arm.round} if grows else {}),
-        **_records(arm),
+        **_factor(arm),
         "peak": f"{arm.learning_rate_peak:g}",
         "final": f"{arm.learning_rate_final:g}",
         "peak x weight_decay": f"{arm.lr_x_weight_decay:g}",
     }
 
 
-def _records(arm: ArmPlan) -> dict[str, object]:
-    """Returns how many records an update takes, where that is what is compared."""
-    taken = arm.records_per_update
-    return {} if taken is None else {"records per update": taken}
+def _factor(arm: ArmPlan) -> dict[str, object]:
+    """Returns what is compared, where that is not the rate."""
+    compared = {"records per update": arm.records_per_update, "precision": arm.precision}
+    return {name: value for name, value in compared.items() if value is not None}
 
 
 def _texts(report: CheckReport) -> Iterator[tuple[str, Sequence[str]]]:
     off = ", ".join(each.key for each in report.settings if each.value is None)
     cells = ", ".join(cell.id for cell in report.cells)
     yield f"Cells, in the order they start ({len(report.cells)})", (cells,)
+    yield "Baseline", report.baseline
     yield "Noise floor", () if report.noise_floor is None else (report.noise_floor,)
     yield "Further arms", () if report.extensions is None else (report.extensions,)
     yield "How the budget is met", (report.rounding_rule,)

@@ -9,11 +9,14 @@ from sweeper.cli.layout import columns_from, print_columns
 from sweeper.cli.output import name_next, print_json, write
 from sweeper.report.columns import NATS
 from sweeper.report.comparison import compare as compare_study
+from sweeper.report.comparison import taken_choice
 from sweeper.selection.arm_comparison import ArmComparison
 from sweeper.selection.comparison import Comparison
+from sweeper.selection.evidence import StudyKind
 from sweeper.selection.statistics import Interval
 from sweeper.selection.summaries import ArmSummary
 from sweeper.selection.wording import seeds_text
+from sweeper.study.taken_choice import TakenChoice
 
 
 def compare(study: Study, as_json: AsJson = False) -> None:
@@ -22,18 +25,25 @@ def compare(study: Study, as_json: AsJson = False) -> None:
     The verdict on every arm in words, losses and paired differences, retention, what a study of
     this size could have seen. While trials are missing the answer says so.
     """
-    found = compare_study(study)
+    found, taken = compare_study(study), taken_choice(study)
     if as_json:
-        print_json(found.to_json())
+        origin = {} if taken is None else {"baseline_from": taken.to_facts()}
+        print_json({**found.to_json(), **origin})
     else:
-        print_comparison(found)
+        print_comparison(found, taken)
     name_next("trials", study)
 
 
-def print_comparison(found: Comparison) -> None:
-    """Prints the comparison for people: the answer first, then what stands behind it."""
+def print_comparison(found: Comparison, taken: TakenChoice | None = None) -> None:
+    """Prints the comparison for people: the answer first, then what stands behind it.
+
+    Args:
+        taken: The earlier choice that the baseline is from.
+    """
     write(f"Question: {found.question_text}")
     write(f"Answer:   {found.answer.sentence}", style="bold")
+    if taken is not None:
+        write(f"Baseline: {taken.origin.removeprefix('baseline ')}")
     write("\nVerdicts", style="bold")
     for arm in found.arms:
         write(f"{arm.arm}: {arm.verdict.label}\n{arm.verdict.sentence}")
@@ -45,7 +55,7 @@ def print_comparison(found: Comparison) -> None:
 def _print_numbers(found: Comparison) -> None:
     where = "where it was lowest" if found.is_at_best else "at the end"
     write(f"\nValidation loss {where}, nats per target token, completed trials", style="bold")
-    losses = [_losses(summary, found.factor) for summary in _in_order(found)]
+    losses = [_losses(summary, found) for summary in _in_order(found)]
     print_columns(columns_from(losses, units={"mean": NATS}))
     write(
         f"\nArm - baseline, nats per target token, paired over {seeds_text(len(found.seeds))}; "
@@ -67,11 +77,13 @@ def _in_order(found: Comparison) -> list[ArmSummary]:
     return sorted(summaries, key=lambda each: each.value if isinstance(each.value, float) else 0.0)
 
 
-def _losses(summary: ArmSummary, factor: str) -> dict[str, object]:
+def _losses(summary: ArmSummary, found: Comparison) -> dict[str, object]:
     value = summary.value if isinstance(summary.value, str) else f"{summary.value:g}"
+    made = {} if found.kind is StudyKind.RATE else {"updates": summary.windows - summary.skipped}
     return {
         "arm": summary.arm,
-        factor.rpartition(".")[2]: value,
+        found.factor.rpartition(".")[2]: value,
+        **made,
         "completed": f"{summary.n_completed} of {summary.n_planned}",
         "stopped": summary.n_stopped,
         "missing": summary.n_missing,

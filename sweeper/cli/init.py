@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from importlib.resources import files
 from pathlib import Path
 from typing import Annotated
@@ -9,7 +10,7 @@ from typing import Annotated
 import typer
 
 from sweeper.cli.output import name_next, write
-from sweeper.errors import Fault, RunFolderError
+from sweeper.errors import Fault, RunFolderError, UserError
 
 
 def init(
@@ -21,6 +22,8 @@ def init(
 
     Its comments say what to edit. A study file that is already there is left as it is.
     """
+    if folder.suffix in {".yaml", ".yml"} and not folder.is_dir():
+        raise _no_folder(folder)
     file = folder / "study.yaml"
     template = files("sweeper.cli").joinpath("study_template.yaml").read_text(encoding="utf-8")
     try:
@@ -31,6 +34,16 @@ def init(
         raise _refusal(file, error) from error
     write(f"Wrote {file}. Edit its model and its data.")
     name_next("check", file)
+
+
+def _no_folder(file: Path) -> UserError:
+    return UserError(
+        Fault(
+            what="that is the name of a file, and study.yaml is put into a folder",
+            where=str(file),
+            hint=f"Name the folder: `sweeper init {shlex.quote(str(file.parent))}`",
+        )
+    )
 
 
 def _refusal(file: Path, error: OSError) -> RunFolderError:

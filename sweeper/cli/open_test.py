@@ -9,14 +9,14 @@ import typer
 
 from sweeper.cli.arguments import AsJson, Study
 from sweeper.cli.layout import columns_from, print_columns
-from sweeper.cli.output import name_next, print_json, tell, write
+from sweeper.cli.output import name_next, options, print_json, tell, write
 from sweeper.cli.progress import telling
 from sweeper.errors import Fault, UserError
 from sweeper.opening.opening import open_test as carry_out
 from sweeper.opening.opening import planned_opening
 from sweeper.opening.planning import OpeningOrder, OpeningPlan, recorded_openings
 from sweeper.report.columns import NATS
-from sweeper.report.comparison import compare
+from sweeper.report.comparison import compare, taken_choice
 from sweeper.report.recorded import run_folder, study_to_run
 from sweeper.selection.frozen import Role
 from sweeper.selection.opened import Opened, Openings
@@ -69,6 +69,7 @@ def open_test(  # noqa: PLR0913, PLR0917  # each is an option of the command
     if dry_run or not yes:
         plan = planned_opening(study_file, folder, order)
         _print_plan(plan)
+        _print_seen(plan, study)
         if not dry_run:
             raise UserError(
                 Fault(
@@ -77,7 +78,8 @@ def open_test(  # noqa: PLR0913, PLR0917  # each is an option of the command
                     hint="Add --yes to open it",
                 )
             )
-        name_next("open-test", study, "--yes")
+        again = {"--test": test, "--repeat": repeat, "--reason": order.reason}
+        name_next("open-test", study, "--yes", *options(again))
         return
     with telling() as progress:
         opened = carry_out(study_file, folder, order, progress=progress)
@@ -127,6 +129,14 @@ def _print_plan(plan: OpeningPlan) -> None:
     print_columns(columns_from(rows, units=_UNITS))
     for sentence in filter(None, (aborted_openings(plan.openings),)):
         write(f"\n{sentence}")
+
+
+def _print_seen(plan: OpeningPlan, study: Path) -> None:
+    """Prints whether the study that the baseline is from has opened the same test split."""
+    taken = taken_choice(study)
+    seen = None if taken is None else taken.seen(plan.sealed)
+    if seen is not None:
+        write(f"\n{seen}")
 
 
 def _print(opened: Opened, openings: Openings, study: Path, *, as_json: bool) -> None:

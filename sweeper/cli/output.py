@@ -6,7 +6,7 @@ import json
 import os
 import shlex
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import TextIO
 
 from rich.console import Console
@@ -77,6 +77,17 @@ def name_next(*words: object, remark: str = "") -> None:
     """Says which command comes next; words that a shell would take apart are quoted."""
     command = shlex.join(["sweeper", *map(str, words)])
     tell(f"Next: {command}{f'   ({remark})' if remark else ''}")
+
+
+def options(given: Mapping[str, object]) -> list[object]:
+    """Returns the options that were given, to be named again: flags alone, others with a value."""
+    words: list[object] = []
+    for name, value in given.items():
+        if value is True:
+            words.append(name)
+        elif value is not None and value is not False:
+            words += [name, value]
+    return words
 
 
 def print_json(value: object) -> None:

@@ -11,7 +11,7 @@ import typer
 from sweeper.cli.arguments import Study
 from sweeper.cli.layout import columns_from, print_columns
 from sweeper.cli.live import Lines
-from sweeper.cli.output import name_next, tell, write
+from sweeper.cli.output import name_next, options, tell, write
 from sweeper.report.recorded import run_folder_of
 from sweeper.store.condition import Condition
 from sweeper.sweep.rebuilding import Rebuilding, RestoredAttempt, rebuild_plan
@@ -46,7 +46,7 @@ def rebuild(
     folder = run_folder_of(study)
     if dry_run:
         _print(rebuild_plan(folder), verb="Would restore")
-        name_next("rebuild", study)
+        name_next("rebuild", study, *options({"--replace": replace}))
         return
     done = carry_out(folder, replace=replace, observer=Lines(sys.stderr))
     _print(done, verb="Restored")

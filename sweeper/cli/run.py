@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 import sys
 from functools import partial
 from pathlib import Path
@@ -100,7 +101,8 @@ def _detach(study: Path, as_name: str | None, *, replace: bool, resume_elsewhere
         raise typer.Exit(status)
     shown, pid = study if as_name is None else _near(folder.path), detached.process.pid
     write(f"{study_file.study.name} runs as process {pid}; its log is {_near(detached.log)}")
-    write(f"Watch it: sweeper status {shown}, or sweeper logs {shown} TRIAL --follow")
+    named = shlex.quote(str(shown))
+    write(f"Watch it: sweeper status {named}, or sweeper logs {named} TRIAL --follow")
     write(f"End it:   kill -INT {pid}; trials save a checkpoint and end, a second one kills them")
     name_next("status", shown, remark="while it runs")
 

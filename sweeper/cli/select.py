@@ -10,7 +10,8 @@ import typer
 
 from sweeper.cli.arguments import AsJson, Study
 from sweeper.cli.live import Lines
-from sweeper.cli.output import name_next, print_json, write
+from sweeper.cli.output import name_next, options, print_json, write
+from sweeper.data.options import DataOptions
 from sweeper.report.comparison import evidence
 from sweeper.report.recorded import reading, recorded_settings, run_folder, study_to_run
 from sweeper.selection.frozen import Frozen, Role
@@ -42,7 +43,8 @@ def select(
     """
     wish = Wish(partial=partial, reason=(reason or "").strip() or None)
     folder = run_folder(study)
-    read = with_these(evidence, study=recorded_settings(folder), folder=folder.path)
+    settings = recorded_settings(folder)
+    read = with_these(evidence, study=settings, folder=folder.path)
     if dry_run:
         with reading(study) as store:
             done = Freeze(choice=choice_of(store, folder, read, wish=wish), digest=None)
@@ -53,7 +55,16 @@ def select(
         print_json({"digest": done.digest, **done.choice.to_facts()})
     else:
         _print(done)
-    name_next(*(("select", study) if dry_run else ("open-test", study)))
+    if dry_run:
+        name_next("select", study, *options({"--partial": partial, "--reason": wish.reason}))
+    elif _has_test(settings.data):
+        name_next("open-test", study, "--dry-run", remark="then with --yes, once")
+    else:
+        name_next("report", study)
+
+
+def _has_test(data: DataOptions) -> bool:
+    return data.test is not None or (data.split is not None and data.split.test > 0)
 
 
 def _print(done: Freeze) -> None:

@@ -135,15 +135,26 @@ def _print(listing: Listing, study: Path, trial: str | None, form: Form) -> None
     if own and form.is_for_people:
         write(f"\nMetrics that users attached: {SECONDARY}", style="bold")
         print_columns(columns_of(table.only(["trial", *own])))
-    _name_following(listing, study, trial)
+    first = next((str(row["trial"]) for row in table.rows if "trial" in row), "ARM/SEED")
+    _name_following(listing, study, trial or first)
 
 
 def _shown(listing: Listing, table: Table) -> tuple[str, ...]:
-    """Returns the columns with the factor's in its place."""
-    if FACTOR not in listing.shown or FACTOR in table.names():
+    """Returns the columns with the factor's in its place.
+
+    Arms of another factor than the rate may differ in their updates: those stand right beside it.
+    """
+    columns, names = list(described(listing.name).columns), table.names()
+    if FACTOR in names or LEARNING_RATE not in columns:
         return listing.shown
-    place = list(described(listing.name).columns).index(LEARNING_RATE)
-    return tuple(table.names()[place] if name == FACTOR else name for name in listing.shown)
+    factor = names[columns.index(LEARNING_RATE)]
+    made = tuple(name for name in _UPDATES_MADE if name in names)
+    others = [factor if name == FACTOR else name for name in listing.shown if name not in made]
+    place = others.index(factor) + 1 if factor in others else 1
+    return (*others[:place], *made, *others[place:])
+
+
+_UPDATES_MADE = ("updates", "baseline_updates")
 
 
 def _with_open_trials(table: Table) -> Table:
@@ -154,10 +165,10 @@ def _with_open_trials(table: Table) -> Table:
     return Table(rows=rows, columns=table.columns, title=table.title)
 
 
-def _name_following(listing: Listing, study: Path, trial: str | None) -> None:
+def _name_following(listing: Listing, study: Path, trial: str) -> None:
     command, _, wants_trial = listing.following.partition(" ")
     words: Sequence[object] = [command, study]
-    name_next(*words, *([trial or "ARM/SEED"] if wants_trial else []))
+    name_next(*words, *([trial] if wants_trial else []))
 
 
 def _arm_sheet(study: Path) -> Sheet:

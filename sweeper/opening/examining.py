@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 import os
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -84,11 +84,11 @@ def examine(
     test, overlaps, records_digest, records_read = _test_split(request, manifest, folder)
     tell(f"test split: {len(test.examples)} records scored of {records_read}")
     found: list[FoundLoss] = []
-    environment: dict[str, str] = {}
+    environments: list[dict[str, str]] = []
     for checkpoint, loss in zip(request.checkpoints, validation, strict=True):
         loaded = _load(request, checkpoint, device)
         found.append(_score(loaded, checkpoint, test, manifest, folder, validation_loss=loss))
-        environment = environment or _environment(loaded)
+        environments.append(_environment(loaded))
         tell(f"{checkpoint.name}: scored")
     return OpeningReport(
         records_digest=records_digest,
@@ -98,7 +98,7 @@ def examine(
         set_digest=test.set_digest,
         overlaps=overlaps,
         losses=tuple(found),
-        environment=environment,
+        environment=together(environments),
     )
 
 
@@ -230,6 +230,18 @@ def _score(  # what is scored, by what, and where that goes
         per_record_path=file.relative_to(folder.path).as_posix(),
         per_record_sha256=write_per_record(file, test, sums),
     )
+
+
+def together(environments: Sequence[Mapping[str, str]]) -> dict[str, str]:
+    """Returns the fields of all checkpoints; one in which they differ holds every value once.
+
+    Arms of a precision study do: each is evaluated in its own.
+    """
+    names = sorted({name for each in environments for name in each})
+    return {
+        name: " and ".join(dict.fromkeys(each[name] for each in environments if name in each))
+        for name in names
+    }
 
 
 def _environment(loaded: _Loaded) -> dict[str, str]:

@@ -100,6 +100,8 @@ DIFFERENCES: tuple[Column, ...] = (
     LEARNING_RATE,
     integer("pairs", "seeds", "seeds that the arm and the baseline both completed"),
     integer("planned_pairs", "seeds", "seeds of the study"),
+    integer("updates", "updates", "that all trials of the arm made"),
+    integer("baseline_updates", "updates", "that all trials of the baseline made"),
     number("mean", NATS, "mean of arm - baseline; negative: the arm is lower", error="se"),
     number("sd", NATS, "standard deviation of the differences over seeds, n - 1"),
     number("se", NATS, "standard error of the mean: sd / sqrt(pairs)"),

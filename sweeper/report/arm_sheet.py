@@ -35,11 +35,13 @@ def arm_sheet(found: Comparison, study: Study, *, budget_target_tokens: int) -> 
         key=lambda each: each.value if isinstance(each.value, float) else 0.0,
     )
     rows = [dict(_cells(found, each, compared.get(each.arm))) for each in summaries]
+    is_text = isinstance(found.baseline.value, str)
+    words = {"arm", "verdict", *([_factor_header(found)] if is_text else [])}
     return Sheet(
         label="sweeper-arms",
         caption=f"{found.question_text} Arms of {study.name}, {seeds_text(len(found.seeds))} each.",
         headers=list(rows[0]),
-        numeric=[header not in {"arm", "verdict"} for header in rows[0]],
+        numeric=[header not in words for header in rows[0]],
         rows=[list(row.values()) for row in rows],
         notes=list(_notes(found, study, budget_target_tokens)),
     )
@@ -55,11 +57,11 @@ def _cells(
     interval = None if difference is None else difference.interval_95
     value = summary.value if isinstance(summary.value, str) else plain(summary.value)
     yield "arm", Cell(text=summary.arm, mark=f"round {summary.round}" if summary.round else None)
-    yield found.factor.rpartition(".")[2].replace("_", " "), Cell(text=value)
+    yield _factor_header(found), Cell(text=value)
     yield "completed", Cell(text=f"{summary.n_completed}/{summary.n_planned}")
     yield "failed (95 % CI)", Cell(text=_failed(summary))
     if found.kind is not StudyKind.RATE:
-        yield "updates", Cell(text=str(summary.windows - summary.skipped))
+        yield "updates, all trials", Cell(text=str(summary.windows - summary.skipped))
     yield "validation loss (sd)", Cell(text=_losses(summary), mark=summary.losses_of)
     yield "capped mean", Cell(text=_loss(summary.capped_mean))
     yield "difference (95 % CI)", Cell(text=_difference(mean, interval, error), mark=_pairs(arm))
@@ -71,6 +73,10 @@ def _cells(
     yield "s/1k target tokens", Cell(text=value_text(seconds, None))
     yield "retention difference (upper bound)", Cell(text=_retention(arm))
     yield "verdict", Cell(text="" if arm is None else arm.verdict.label)
+
+
+def _factor_header(found: Comparison) -> str:
+    return found.factor.rpartition(".")[2].replace("_", " ")
 
 
 def _loss(value: float | None) -> str:

@@ -165,6 +165,8 @@ def _compared(found: Comparison, arm: ArmComparison, seeds: Mapping[int, Column]
         "round": arm.summary.round,
         **_factor(found, arm.summary),
         **_difference(difference),
+        "updates": arm.summary.windows - arm.summary.skipped,
+        "baseline_updates": found.baseline.windows - found.baseline.skipped,
         "smallest_difference": found.smallest_difference,
         "noise_floor": None if floor is None else floor.nats,
         **_examples(arm.examples),

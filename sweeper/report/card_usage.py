@@ -71,3 +71,7 @@ def _lines(exported: Exported, environment: Mapping[str, str]) -> Iterator[str]:
     if exported.is_adapter:
         yield f"model = PeftModel.from_pretrained(base, {quoted(_HERE)})"
     yield f"tokenizer = AutoTokenizer.from_pretrained({quoted(_HERE)})"
+    if dtype == "float32" and environment.get("precision", dtype) != dtype:
+        device = "cpu" if environment.get("device") == "cpu" else "cuda"
+        computed = f"torch.autocast({quoted(device)}, dtype=torch.{environment['precision']})"
+        yield f"# The losses above were computed under {computed}."

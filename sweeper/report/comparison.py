@@ -30,7 +30,9 @@ from sweeper.selection.example_losses import ExampleLosses
 from sweeper.store.reading import CellRecord, Row, Start
 from sweeper.store.status import CellStatus
 from sweeper.store.store import StudyStore
+from sweeper.study.following import taken_by
 from sweeper.study.schema import Study
+from sweeper.study.taken_choice import TakenChoice
 
 
 def compare(study: str | Path) -> Comparison:
@@ -45,6 +47,17 @@ def compare(study: str | Path) -> Comparison:
     folder = run_folder(study)
     with reading(study) as store:
         return judge(evidence(store, recorded_settings(folder), folder=folder.path))
+
+
+def taken_choice(study: str | Path) -> TakenChoice | None:
+    """Returns the earlier choice that the study's baseline is from; None where there is none.
+
+    Raises:
+        NotFound: There is no such study, or it has not begun.
+    """
+    folder = run_folder(study)
+    with reading(study) as store:
+        return taken_by(store.chain.links(), recorded_settings(folder), folder)
 
 
 def evidence(store: StudyStore, study: Study, *, folder: Path | None = None) -> StudyEvidence:

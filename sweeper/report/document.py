@@ -18,6 +18,7 @@ from sweeper.report.figures.memory import memory
 from sweeper.report.figures.retention_by_loss import retention_by_loss
 from sweeper.report.figures.seed_differences import seed_differences
 from sweeper.report.figures.trajectories import loss_by_seconds, loss_by_tokens
+from sweeper.report.formats import csv_text
 from sweeper.report.page import Drawn, render
 from sweeper.selection.choice import ChoiceKind
 from sweeper.selection.evidence import StudyKind
@@ -108,8 +109,7 @@ def _write(
             continue
         write_whole(file.with_suffix(".svg"), drawn.svg, durable=False)
         write_whole(file.with_suffix(".png"), png_file(drawn.drawing), durable=False)
-        csv = drawn.drawing.table.frame().to_csv(index=False, lineterminator="\n")
-        write_whole(file.with_suffix(".csv"), csv, durable=False)
+        write_whole(file.with_suffix(".csv"), csv_text(drawn.drawing.table), durable=False)
         written.append(file)
     write_whole(folder / PAGE, page, durable=False)
     choice = dossier.comparison.choice

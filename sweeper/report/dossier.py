@@ -22,7 +22,9 @@ from sweeper.store.reading import AttemptEvent, Row, Start
 from sweeper.store.restoring import Entry
 from sweeper.store.store import StudyStore
 from sweeper.study.folder import StudyFolder
+from sweeper.study.following import taken_by
 from sweeper.study.schema import Study
+from sweeper.study.taken_choice import TakenChoice
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -39,6 +41,7 @@ class Dossier:
         frozen: The frozen choice; None before there is one.
         openings: What the chain says of the test split.
         metrics: What users attached to trials.
+        taken: The earlier choice that the baseline is from; None where the file gives the rate.
         discretion: What the page leaves out; it has been applied to the evidence's details.
     """
 
@@ -58,6 +61,7 @@ class Dossier:
     openings: Openings
     metrics: Sequence[Row]
     discretion: Discretion
+    taken: TakenChoice | None
 
 
 def read_dossier(study: str | Path, *, with_paths: bool = False) -> Dossier:
@@ -102,6 +106,7 @@ def _read(  # what was read before, part by part
         openings=openings_in(links),
         metrics=store.metrics(),
         discretion=public,
+        taken=taken_by(links, settings, folder),
     )
 
 

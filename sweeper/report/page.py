@@ -27,6 +27,8 @@ from sweeper.report.parts.marks import marks
 from sweeper.report.parts.opened import opened_part
 from sweeper.report.shown import ShownTable, shown_sheet, shown_table
 from sweeper.selection.chain import head, verify
+from sweeper.selection.comparison import Comparison
+from sweeper.selection.evidence import StudyKind
 
 MOST_ROWS = 200
 """Rows of a figure's data in the page; its CSV file has all of them."""
@@ -189,7 +191,7 @@ def _plain_tables(dossier: Dossier) -> dict[str, Table | None]:
     order = {name: place for place, name in enumerate(arms_in_order(found))}
     differences = difference_table(found)
     return {
-        "differences": _ordered(differences, order).only(_DIFFERENCES),
+        "differences": _ordered(differences, order).only(_shown_differences(found)),
         "trials": dossier.trials.only(("trial", factor, *_TRIALS[1:])),
         "fixed": fixed.fixed_settings(dossier),
         "splits": fixed.data_splits(dossier),
@@ -198,6 +200,12 @@ def _plain_tables(dossier: Dossier) -> dict[str, Table | None]:
         "test_losses": opened_part(dossier).losses,
         "metrics": _metrics(dossier),
     }
+
+
+def _shown_differences(found: Comparison) -> tuple[str, ...]:
+    """Arms of another factor than the rate may differ in their updates, which are shown then."""
+    made = () if found.kind is StudyKind.RATE else ("updates", "baseline_updates")
+    return (_DIFFERENCES[0], *made, *_DIFFERENCES[1:])
 
 
 def _ordered(table: Table, order: Mapping[str, int]) -> Table:

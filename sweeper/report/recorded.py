@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import os
+import shlex
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -12,6 +13,7 @@ from sweeper.errors import Fault, NotFound, StoreError, nearest
 from sweeper.store.condition import Condition, condition_of
 from sweeper.store.store import StudyStore
 from sweeper.study.folder import StudyFolder
+from sweeper.study.following import recorded_study_file
 from sweeper.study.loading import StudyFile, load_study
 from sweeper.study.recorded import begun_on, lost_database, recorded_url
 from sweeper.study.schema import Study
@@ -29,7 +31,7 @@ def run_folder(study: str | Path) -> StudyFolder:
         return folder
     if Path(study).is_dir():
         raise _not_begun(folder, "Name a study file, or the folder runs/NAME that a run of it made")
-    raise _not_begun(folder, f"Start it with `sweeper run {study}`")
+    raise _not_begun(folder, f"Start it with `sweeper run {shlex.quote(str(study))}`")
 
 
 def run_folder_of(study: str | Path) -> StudyFolder:
@@ -108,8 +110,8 @@ def study_to_run(study: Path) -> StudyFile:
 
 
 def recorded_settings(folder: StudyFolder) -> Study:
-    """Returns the study as it was when it began."""
-    return load_study(folder.recorded_study).study
+    """Returns the study as it was when it began, with the rate that it took if it took one."""
+    return recorded_study_file(folder).study
 
 
 def check_trial(store: StudyStore, trial: str | None) -> str | None:

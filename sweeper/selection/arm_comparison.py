@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from sweeper.selection.arithmetic import arithmetic_alone
 from sweeper.selection.case import Case
 from sweeper.selection.differences import Difference, adjust_family, compare_with_baseline
 from sweeper.selection.evidence import BASELINE, StudyEvidence, StudyKind
@@ -168,6 +169,8 @@ def _notes(case: Case, summary: ArmSummary) -> tuple[str, ...]:
         if (note := applied_note(pairing)) is not None
     ]
     notes += [*remarks(summary), *_round(case, summary), *_updates_differ(case)]
+    if (arithmetic := arithmetic_alone(case.study, arm)) is not None:
+        notes.append(arithmetic)
     if difference is not None and difference.correlation is not None and difference.correlation < 0:
         notes.append(f"Pairing by seed did not help {arm}: r = {difference.correlation:.2f}.")
     mean = None if difference is None else difference.mean

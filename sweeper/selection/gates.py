@@ -172,7 +172,7 @@ def _initial_loss(
     what = f"the {split} loss before the first update"
     if mine is None or theirs is None:
         return pairing.unrecorded(what, mine, theirs)
-    tolerance = _loss_tolerance(pairing.study, theirs)
+    tolerance = _loss_tolerance(pairing, theirs)
     return None if _equal(mine, theirs, tolerance) else _differing(what, mine, theirs, tolerance)
 
 
@@ -187,7 +187,7 @@ def first_window_loss(pairing: Pairing) -> str | None:
         return None
     if mine is None or theirs is None:
         return pairing.unrecorded(what, mine, theirs)
-    tolerance = _loss_tolerance(pairing.study, theirs)
+    tolerance = _loss_tolerance(pairing, theirs)
     return None if _equal(mine, theirs, tolerance) else _differing(what, mine, theirs, tolerance)
 
 
@@ -237,9 +237,21 @@ def environment(pairing: Pairing) -> str | None:
         return pairing.unrecorded("its environment", mine or None, theirs or None)
     key = _first_difference(mine, theirs, _ENVIRONMENT_MAY_DIFFER[pairing.study.kind])
     if key is None:
-        return None
+        return _computed_otherwise(pairing)
     values = f"{mine.get(key, 'not recorded')} against {theirs.get(key, 'not recorded')}"
     return f"it ran in another environment: {key} ({values})"
+
+
+def _computed_otherwise(pairing: Pairing) -> str | None:
+    """In a precision study each trial has to have computed in the precision that it was told."""
+    if pairing.study.kind is not StudyKind.PRECISION:
+        return None
+    for whose, cell in (("it", pairing.cell), (BASELINE, pairing.baseline)):
+        told = cell.configuration.get(pairing.study.factor, "").strip('"')
+        found = cell.environment.get("precision", "not recorded")
+        if told and found != told:
+            return f"{whose} was told {told} and computed in another precision ({found})"
+    return None
 
 
 def target_tokens_read(pairing: Pairing) -> str | None:
@@ -298,10 +310,14 @@ def _equal(mine: float, theirs: float, tolerance: float) -> bool:
     return mine == theirs or (math.isnan(mine) and math.isnan(theirs))
 
 
-def _loss_tolerance(study: StudyEvidence, baseline_loss: float) -> float:
-    if study.kind is StudyKind.PRECISION:
-        return study.precision_tolerance * abs(baseline_loss)
-    return _LOSS_TOLERANCE[study.precision]
+def _loss_tolerance(pairing: Pairing, baseline_loss: float) -> float:
+    """Between two precisions a share of the loss; between trials in the same one, its rounding."""
+    study = pairing.study
+    if study.kind is not StudyKind.PRECISION:
+        return _LOSS_TOLERANCE[study.precision]
+    if pairing.cell.arm == BASELINE:
+        return _LOSS_TOLERANCE[TrialPrecision(str(study.baseline.value))]
+    return study.precision_tolerance * abs(baseline_loss)
 
 
 def _differing(what: str, mine: float, theirs: float, tolerance: float) -> str:

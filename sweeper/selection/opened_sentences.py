@@ -23,6 +23,7 @@ from sweeper.selection.wording import (
     p_text,
     plain,
     seeds_text,
+    signed,
 )
 
 SPENT = (
@@ -144,22 +145,22 @@ def _interval(chosen: str, interval: Interval, found: OpenedDifference) -> str:
 
 
 def _of_gaps(verdict: OpenedVerdict) -> str:
-    listed = listing([f"{_name(gap)} {gap.gap:+.4f}" for gap in verdict.gaps])
+    listed = listing([f"{_name(gap)} {signed(gap.gap)}" for gap in verdict.gaps])
     sentence = f"Test loss - validation loss, nats per target token: {listed}."
     if verdict.split_difficulty is None or verdict.selection_part is None:
         return sentence
     harder = "harder" if verdict.split_difficulty > 0 else "easier"
     return (
         f"{sentence} Nothing was selected with the untrained model, so the test split is "
-        f"{abs(verdict.split_difficulty):.4f} {harder}; {verdict.selection_part:+.4f} of the gap "
-        f"of {verdict.chosen} is left for selecting and fitting."
+        f"{abs(verdict.split_difficulty):.4f} {harder}; {signed(verdict.selection_part)} of the "
+        f"gap of {verdict.chosen} is left for selecting and fitting."
     )
 
 
 def _of_shrinkage(chosen: str, found: OpenedDifference) -> str:
     return (
-        f"{chosen} - {BASELINE}: {found.validation_mean:+.4f} on the validation split, "
-        f"{found.mean:+.4f} on the test split, a change of {found.shrinkage:+.4f}."
+        f"{chosen} - {BASELINE}: {signed(found.validation_mean)} on the validation split, "
+        f"{signed(found.mean)} on the test split, a change of {signed(found.shrinkage)}."
     )
 
 

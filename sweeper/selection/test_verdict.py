@@ -93,8 +93,9 @@ class OpenedDifference:
     Attributes:
         by_seed: In the order of the frozen list.
         validation_mean: The same difference on the validation split, over the same seeds.
-        sd: None below two pairs, as all that follows from it.
-        p: Two-sided, paired t, of one test; None where the differences do not vary.
+        sd: None below two pairs, as all that follows from it; where the differences do not vary,
+            nothing follows from it.
+        p: Two-sided, paired t, of one test.
         shrinkage: Mean here - mean there: how much of the difference is gone.
     """
 
@@ -194,8 +195,8 @@ def _difference(opened: Opened) -> OpenedDifference | None:
             [mine[seed].validation_loss - theirs[seed].validation_loss for seed in seeds]
         ),
         sd=sample_sd(tests),
-        standard_error=standard_error(tests),
-        interval_95=t_interval(tests, 1 - ALPHA),
+        standard_error=None if alike else standard_error(tests),
+        interval_95=None if alike else t_interval(tests, 1 - ALPHA),
         p=None if alike else paired_t_p(tests),
         lower_in=sum(test < 0 for test in tests),
     )

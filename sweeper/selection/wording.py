@@ -86,6 +86,11 @@ def plain(value: float) -> str:
     return f"{value:.4g}"
 
 
+def signed(value: float) -> str:
+    """Returns a difference with its sign and 4 decimals; what rounds to 0 is "+0.0000"."""
+    return f"{round(value, 4) + 0.0:+.4f}"
+
+
 def amount(value: float, standard_error: float | None) -> str:
     """Returns a number to the precision of its standard error.
 

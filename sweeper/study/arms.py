@@ -1,11 +1,13 @@
-"""The arms: each scales the whole schedule, or takes another number of records to an update."""
+"""The arms: each has a rate, a number of records to an update, or a precision of its own."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from typing import cast
 
 from sweeper.selection.evidence import StudyKind, kind_of
 from sweeper.study.schema import Study
+from sweeper.training.options import Precision
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -18,6 +20,7 @@ class ArmPlan:
         learning_rate_final: What the decay goes to; the peak where the schedule is constant.
         lr_x_weight_decay: The share of each weight that an update at the peak decays away.
         records_per_update: Where that is the compared key; None where all arms take as many.
+        precision: Where that is the compared key; None where all arms compute in the study's.
         round: In which round it was added; 0 for an arm of the study file.
     """
 
@@ -27,23 +30,24 @@ class ArmPlan:
     learning_rate_final: float
     lr_x_weight_decay: float
     records_per_update: int | None = None
+    precision: Precision | None = None
     round: int = 0
 
 
 def plan_arms(study: Study) -> tuple[ArmPlan, ...]:
     """Returns the arms, the baseline first, the others as the study lists them."""
-    if kind_of(study.compare.key) is StudyKind.BATCH_SIZE:
-        own = study.training.records_per_update
-        return tuple(
-            replace(
-                plan_arm(study, name, study.learning_rate),
-                value=float(round(factor * own)),
-                records_per_update=round(factor * own),
-            )
-            for name, factor in study.factors.items()
-        )
-    peaks = {name: study.learning_rate * factor for name, factor in study.factors.items()}
-    return tuple(plan_arm(study, name, peak) for name, peak in peaks.items())
+    kind = kind_of(study.compare.key)
+    return tuple(_arm(study, kind, name, value) for name, value in study.arm_values.items())
+
+
+def _arm(study: Study, kind: StudyKind, name: str, value: float | str) -> ArmPlan:
+    if kind is StudyKind.RATE:
+        return plan_arm(study, name, float(value))
+    same = plan_arm(study, name, study.learning_rate)
+    if kind is StudyKind.BATCH_SIZE:
+        return replace(same, value=float(value), records_per_update=int(value))
+    precision = cast("Precision", value)
+    return replace(same, value=precision, precision=precision)
 
 
 def plan_arm(study: Study, name: str, peak: float, *, added_in: int = 0) -> ArmPlan:

@@ -19,6 +19,7 @@ def warnings_of(
         *_unequal_decay(arms),
         *_divergence_out_of_reach(study, exposures),
         *_idle_ranks(study, arms),
+        *_float16_on_a_processor(study, arms),
     )
 
 
@@ -77,6 +78,18 @@ def _idle_ranks(study: Study, arms: Sequence[ArmPlan]) -> Iterator[str]:
             f"run.devices_per_trial: {ranks} is more than the {micro_batches} micro-batches of a"
             f" window ({records} records, {micro_batch} at a time): the other"
             f" {ranks - micro_batches} devices of each trial have nothing to do."
+        )
+
+
+def _float16_on_a_processor(study: Study, arms: Sequence[ArmPlan]) -> Iterator[str]:
+    """The trial refuses it; that is late for a study whose other arms have run by then."""
+    named = [arm.name for arm in arms if arm.precision == "float16"]
+    if study.training.precision == "float16" and not named:
+        named = [arm.name for arm in arms]
+    if named and study.run.slots != "auto" and "cpu" in study.run.slots:
+        yield (
+            f"float16 is for GPUs, and run.slots has `cpu`: there the trials of"
+            f" {', '.join(named)} are refused and end as failed."
         )
 
 

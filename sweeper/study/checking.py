@@ -10,6 +10,7 @@ from sweeper.selection.differences import FEWEST_PAIRS_FOR_A_CLAIM
 from sweeper.study.arms import ArmPlan
 from sweeper.study.document import Plain
 from sweeper.study.exposure import ExposurePlan
+from sweeper.study.findings import RATE
 from sweeper.study.loading import StudyFile
 from sweeper.study.pending import NotYet
 from sweeper.study.plan import Cell, Plan
@@ -66,6 +67,8 @@ class CheckReport:
         settings: Every key, in the order of the schema.
         arms: The baseline first.
         cells: Seed by seed, the baseline first, its repeat right after it.
+        baseline: Which earlier choice the baseline's rate is from, as sentences; empty where the
+            file gives the rate.
         noise_floor: What the repeat is for, as a sentence; None without one.
         extensions: Which arms may be added and what they may cost, as sentences; None for none.
         exposures: In the order of the seeds; of each arm where those differ.
@@ -87,6 +90,7 @@ class CheckReport:
     epoch_target_tokens: int
     arms: tuple[ArmPlan, ...]
     cells: tuple[Cell, ...]
+    baseline: tuple[str, ...] = ()
     noise_floor: str | None = None
     extensions: str | None = None
     exposures: tuple[ExposurePlan, ...]
@@ -115,6 +119,7 @@ def describe(
         epoch_target_tokens=manifest.splits["train"].target_tokens,
         arms=plan.arms,
         cells=plan.cells,
+        baseline=_baseline(study_file),
         noise_floor=_noise_floor(plan),
         extensions=_extensions(study, plan),
         exposures=plan.all_exposures,
@@ -127,6 +132,24 @@ def describe(
         resolution=resolution_of(seeds=len(study.seeds), comparisons=len(plan.arms) - 1),
         rounding_rule=ROUNDING_RULE + (PACKING_RULE if study.data.packing else ""),
     )
+
+
+def _baseline(study_file: StudyFile) -> tuple[str, ...]:
+    taken = study_file.taken
+    if taken is None:
+        return ()
+    return (
+        f"{taken.origin[0].upper()}{taken.origin[1:]}.",
+        f"Frozen at {taken.at}, entry {taken.entry[:12]} of its chain. {taken.sentence}",
+        f"What that study answered: {taken.answer}",
+        *(() if taken.chosen_under is not None else (_FROM_THE_RECORD,)),
+    )
+
+
+_FROM_THE_RECORD = (
+    "So it stands on this study's own record, which goes on from that: the earlier study's run "
+    "folder does not say it any more."
+)
 
 
 def _noise_floor(plan: Plan) -> str | None:
@@ -166,7 +189,8 @@ def _settings(study_file: StudyFile) -> Iterator[Setting]:
     values["lora"] = None if adapter is None else adapter.model_dump(mode="json")
     for key, value in _leaves(values, ""):
         shown = DECIDED_ON_THE_SLOT if value == "auto" and key in _DECIDED_LATER else value
-        yield Setting(key=key, value=shown, given=key in study_file.given)
+        is_taken = key == RATE and study_file.taken is not None
+        yield Setting(key=key, value=shown, given=is_taken or key in study_file.given)
 
 
 _DECIDED_LATER = frozenset({"model.dtype", "model.attention", "training.precision", "run.slots"})

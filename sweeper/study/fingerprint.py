@@ -31,43 +31,53 @@ class Difference(NamedTuple):
     new: str
 
 
-def protocol_of(study: Study, manifest: Manifest, *, folder: Path) -> Protocol:
+def protocol_of(
+    study: Study, manifest: Manifest, *, folder: Path, baseline: Plain = None
+) -> Protocol:
     """Returns everything that is studied, as plain JSON values.
 
     Args:
         folder: What relative paths in the study are relative to.
+        baseline: What identifies the earlier choice that the rate was taken from, if it was.
     """
+    protocol, template = declared(study), study.data.chat_template
+    model, data = protocol["model"], protocol["data"]
+    assert isinstance(model, dict)
+    assert isinstance(data, dict)
+    model["content"] = manifest.model_digest
+    data["chat_template"] = None if template is None else file_sha256(absolute(template, folder))
+    data["splits"] = _splits(manifest)
+    return protocol if baseline is None else {**protocol, "baseline": baseline}
+
+
+def declared(study: Study) -> Protocol:
+    """Returns what a study file says of it by itself, before its data are prepared."""
     not_studied = {"name", "justification", "baseline", "run"}
     protocol: Protocol = study.model_dump(mode="json", exclude=not_studied)
     protocol["question"] = {"kind": study.question.kind}
-    protocol["model"] = _model(study, manifest)
+    protocol["model"] = study.model.model_dump(mode="json", exclude={"path"})
     protocol["lora"] = None if study.adapter is None else study.adapter.model_dump(mode="json")
-    protocol["data"] = _data(study, manifest, folder)
+    protocol["data"] = _data(study)
     return protocol
 
 
-def _model(study: Study, manifest: Manifest) -> Plain:
-    options: dict[str, Plain] = study.model.model_dump(mode="json", exclude={"path"})
-    return {**options, "content": manifest.model_digest}
+def _data(study: Study) -> Plain:
+    places = {"train", "validation", "source", "test", "chat_template"}
+    options: dict[str, Plain] = study.data.model_dump(mode="json", exclude=places)
+    retention, own_format = study.data.retention, {"format", "fields"}
+    return {
+        **options,
+        "retention": None if retention is None else retention.model_dump(include=own_format),
+    }
 
 
-def _data(study: Study, manifest: Manifest, folder: Path) -> Plain:
-    options: dict[str, Plain] = study.data.model_dump(
-        mode="json", exclude={"train", "validation", "source", "test"}
-    )
-    template, retention = study.data.chat_template, study.data.retention
-    own_format = {"format", "fields"}
+def _splits(manifest: Manifest) -> Plain:
     splits: dict[str, Plain] = {
         name: {"records": split.records_digest, "tokens": split.tokens_digest}
         for name, split in manifest.splits.items()
     }
     test = None if manifest.test is None else manifest.test.records_digest
-    return {
-        **options,
-        "chat_template": None if template is None else file_sha256(absolute(template, folder)),
-        "retention": None if retention is None else retention.model_dump(include=own_format),
-        "splits": {**splits, "test": test},
-    }
+    return {**splits, "test": test}
 
 
 def canonical_json(value: Plain) -> str:

@@ -23,6 +23,7 @@ from sweeper.study.pending import (
 )
 from sweeper.study.rules import broken_rules, stray_variables
 from sweeper.study.schema import Study
+from sweeper.study.taken_choice import TakenChoice
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -34,6 +35,8 @@ class StudyFile:
         given: The key paths that the file gives, dotted; all others are at their default.
         not_yet: The given keys that have no effect so far.
         text: The file as it was.
+        taken: The earlier choice whose rate the study has; None where the file gives the rate, and
+            before `following.with_baseline` has looked.
     """
 
     path: Path
@@ -41,6 +44,7 @@ class StudyFile:
     given: frozenset[str]
     not_yet: tuple[NotYet, ...]
     text: str
+    taken: TakenChoice | None = None
 
 
 def load_study(path: Path) -> StudyFile:

@@ -12,14 +12,13 @@ from dataclasses import dataclass
 from types import MappingProxyType
 
 from sweeper.study.document import Finding, Located, Plain
-from sweeper.study.findings import RATE, StudyDocument
+from sweeper.study.findings import StudyDocument
 from sweeper.study.schema import Study
 
 NOT_YET = "not yet in effect"
 
 _WHOLE_KEYS: Mapping[str, str] = MappingProxyType(
     {
-        "selection.precision_tolerance": "precision studies",
         "run.trackers": "outside trackers",
     }
 )
@@ -156,24 +155,6 @@ def _data_values() -> Iterator[_Value]:
 
 
 _VALUES: tuple[_Value, ...] = (
-    _Value(
-        path=("compare", "key"),
-        is_missing=_is("training.precision"),
-        capability="this factor",
-        expected=f"{RATE} or training.records_per_update",
-    ),
-    _Value(
-        path=("compare", "values"),
-        is_missing=_is_not(None),
-        capability="arms given as values",
-        expected="multiply: {half: 0.5, baseline: 1, double: 2}",
-    ),
-    _Value(
-        path=("baseline",),
-        is_missing=_is_not(None),
-        capability="a baseline from an earlier study",
-        expected="training.learning_rate",
-    ),
     *_data_values(),
     _Value(
         path=("run", "micro_batch"),

@@ -17,10 +17,13 @@ from sweeper.study.data_facts import data_facts
 from sweeper.study.document import Plain
 from sweeper.study.exposure import ExposurePlan, plan_exposure, records_per_update
 from sweeper.study.fingerprint import Protocol, fingerprint, protocol_of
+from sweeper.study.following import refuse_other_data
 from sweeper.study.loading import StudyFile
 from sweeper.study.places import resolved_model
+from sweeper.study.same_environment import fields_of_precision
 from sweeper.study.schema import Study
 from sweeper.study.spec import TrialSpec
+from sweeper.study.taken_choice import BASELINE_FACTS
 from sweeper.training.options import ModelOptions
 
 
@@ -61,7 +64,8 @@ class Plan:
         exposures: By seed, of every arm; of the baseline where arms have windows of their own.
         own_exposures: Those of the other arms then, by the cell's id.
         model: The base model with its absolute path, or its hub id and resolved commit.
-        data: What was prepared: digests, counts and overlaps, as plain values.
+        data: What was prepared: digests, counts and overlaps, as plain values; and which earlier
+            choice the baseline's rate was taken from, if it was.
     """
 
     name: str
@@ -96,9 +100,13 @@ def make_plan(study_file: StudyFile, manifest: Manifest, prepared: Path) -> Plan
 
     Raises:
         PlanError: The budget needs more epochs than the study allows.
+        StudyFileError: The rate was taken from a study with other data.
     """
-    study, folder = study_file.study, study_file.path.parent
+    study, folder, taken = study_file.study, study_file.path.parent, study_file.taken
     budget = _budget_target_tokens(study, manifest)
+    origin = None if taken is None else taken.in_protocol()
+    protocol = protocol_of(study, manifest, folder=folder, baseline=origin)
+    refuse_other_data(study_file, protocol, budget)
     train = PreparedSplit.open(prepared, "train")
     arms = plan_arms(study)
     baseline, *others = (arm if arm.records_per_update is not None else None for arm in arms)
@@ -114,7 +122,9 @@ def make_plan(study_file: StudyFile, manifest: Manifest, prepared: Path) -> Plan
         for arm in others
         if arm is not None
     }
-    protocol = protocol_of(study, manifest, folder=folder)
+    test = None if manifest.test is None else manifest.test.records_digest
+    cautions = () if taken is None else taken.cautions(test)
+    facts = {} if taken is None else {BASELINE_FACTS: taken.to_facts()}
     return Plan(
         name=study.name,
         fingerprint=fingerprint(protocol),
@@ -123,10 +133,13 @@ def make_plan(study_file: StudyFile, manifest: Manifest, prepared: Path) -> Plan
         arms=arms,
         exposures=MappingProxyType(exposures),
         own_exposures=MappingProxyType(own_exposures),
-        warnings=warnings_of(study, arms, [*exposures.values(), *own_exposures.values()]),
+        warnings=(
+            *cautions,
+            *warnings_of(study, arms, [*exposures.values(), *own_exposures.values()]),
+        ),
         budget_target_tokens=budget,
         model=resolved_model(study, folder, commit=manifest.model_commit),
-        data=data_facts(manifest),
+        data={**data_facts(manifest), **facts},
     )
 
 
@@ -148,7 +161,8 @@ def make_spec(  # noqa: PLR0913  # one attempt: what, of which plan, where, and 
     Args:
         resume_from: Folder of the cell's last attempt before this one.
         resume_elsewhere: Whether it may go on where the checkpoint does not quite fit.
-        seed_environment: What it has to find where it runs, by field; None: anything.
+        seed_environment: What the seed's first attempt found, by field; None: it may find
+            anything.
     """
     study, arm = study_file.study, next(arm for arm in plan.arms if arm.name == cell.runs_arm)
     micro_batch = study.run.micro_batch
@@ -158,6 +172,7 @@ def make_spec(  # noqa: PLR0913  # one attempt: what, of which plan, where, and 
         update={
             "learning_rate": arm.learning_rate_peak,
             "records_per_update": records_per_update(study, arm),
+            "precision": arm.precision or study.training.precision,
         }
     )
     return TrialSpec(
@@ -187,8 +202,18 @@ def make_spec(  # noqa: PLR0913  # one attempt: what, of which plan, where, and 
         checkpoint=study.run.checkpoint,
         resume_from=None if resume_from is None else str(resume_from.resolve()),
         resume_elsewhere=resume_elsewhere,
-        seed_environment=None if seed_environment is None else dict(seed_environment),
+        seed_environment=_expected_environment(seed_environment, arm),
     )
+
+
+def _expected_environment(
+    seed_environment: Mapping[str, str] | None, arm: ArmPlan
+) -> dict[str, str] | None:
+    """Returns what the arm has to find: the seed's environment, but for what makes the arm."""
+    if seed_environment is None:
+        return None
+    own = {} if arm.precision is None else fields_of_precision(arm.precision)
+    return {**seed_environment, **own}
 
 
 def _budget_target_tokens(study: Study, manifest: Manifest) -> int:

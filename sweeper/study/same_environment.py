@@ -61,6 +61,17 @@ def all_differences(
     )
 
 
+def fields_of_precision(precision: str) -> Mapping[str, str]:
+    """Returns the fields that follow from the precision that a trial is told, as it reports them.
+
+    The arms of a precision study differ in these within a seed, and each has to find its own.
+    """
+    return {
+        "precision": precision,
+        "loss_scaling": "yes" if precision == "float16" else "no",
+    }
+
+
 def _fits(field: str, known: str, began_with: str) -> bool:
     if field != DEVICE:
         return known == began_with

@@ -9,11 +9,12 @@ from __future__ import annotations
 from types import MappingProxyType
 from typing import Annotated, Literal
 
-from pydantic import ConfigDict, Field
+from pydantic import ConfigDict, Field, field_validator
+from pydantic_core.core_schema import ValidationInfo
 
 from sweeper.data.options import DataOptions
 from sweeper.options import Options, Positive, PositiveNumber
-from sweeper.selection.evidence import BASELINE
+from sweeper.selection.evidence import BASELINE, StudyKind, kind_of
 from sweeper.selection.options import SelectionOptions
 from sweeper.study.run_options import RunOptions
 from sweeper.training.options import (
@@ -45,6 +46,9 @@ class Question(Options):
     text: Prose
 
 
+ArmValue = Annotated[str | int | float, Field(description="a number, or a precision by its name")]
+
+
 class Compare(Options):
     """The one factor: a key, and its arms by name.
 
@@ -53,7 +57,17 @@ class Compare(Options):
 
     key: str
     multiply: dict[str, PositiveNumber] | None = None
-    values: dict[str, str | int | float] | None = None
+    values: dict[str, ArmValue] | None = None
+
+    @field_validator("values")
+    @classmethod
+    def _of_one_type(
+        cls, values: dict[str, ArmValue] | None, context: ValidationInfo
+    ) -> dict[str, ArmValue] | None:
+        """A rate of `1` is the rate of `1.0`, and makes the same fingerprint."""
+        if values is None or context.data.get("key") != "training.learning_rate":
+            return values
+        return {name: 1.0 if value == 1 else value for name, value in values.items()}
 
 
 class EarlierChoice(Options):
@@ -110,9 +124,21 @@ class Study(Options):
         return rate
 
     @property
-    def factors(self) -> MappingProxyType[str, float]:
-        """The arms of `compare.multiply`, the baseline first, the others as written."""
-        factors = self.compare.multiply
-        assert factors is not None, "rules.py refuses a study without factors"
-        others = {name: factor for name, factor in factors.items() if name != BASELINE}
-        return MappingProxyType({BASELINE: factors[BASELINE], **others})
+    def arm_values(self) -> MappingProxyType[str, float | int | str]:
+        """Each arm's value of the compared key, the baseline first, the others as written.
+
+        A rate is a float, a number of records an int, a precision its name.
+        """
+        values = self.compare.values or self._multiplied
+        others = {name: value for name, value in values.items() if name != BASELINE}
+        return MappingProxyType({BASELINE: values[BASELINE], **others})
+
+    @property
+    def _multiplied(self) -> dict[str, float | int]:
+        factors, kind = self.compare.multiply, kind_of(self.compare.key)
+        assert factors is not None, "arm_rules.py asks for values or factors"
+        if kind is StudyKind.RATE:
+            return {name: self.learning_rate * factor for name, factor in factors.items()}
+        assert kind is StudyKind.BATCH_SIZE, "arm_rules.py refuses to multiply a precision"
+        own = self.training.records_per_update
+        return {name: round(factor * own) for name, factor in factors.items()}

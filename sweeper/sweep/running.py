@@ -15,6 +15,7 @@ from sweeper.store.claims import Owner
 from sweeper.store.status import CellStatus
 from sweeper.store.store import StudyStore
 from sweeper.study.folder import StudyFolder
+from sweeper.study.following import with_baseline
 from sweeper.study.loading import StudyFile
 from sweeper.study.plan import Plan, make_plan
 from sweeper.study.preparing import prepare
@@ -105,7 +106,8 @@ def run_study(
         stop: The user's wish to end; see `stop_request.listening`.
 
     Raises:
-        StudyFileError: `as_name` is no name for a study.
+        StudyFileError: `as_name` is no name for a study; or the earlier study that the baseline is
+            taken from has no frozen choice, or made it under other settings.
         RunFolderError: The run folder cannot be written.
         StudyBusy: Another coordinator is running the study.
         StudyConflict: The run folder holds another study, or one that `replace` may not discard.
@@ -117,6 +119,7 @@ def run_study(
     choices = choices or RunChoices()
     study_file = under_name(study_file, choices.as_name)
     folder = StudyFolder.beside(study_file.path, study_file.study.name)
+    study_file = with_baseline(study_file, folder)
     watching = Onlookers(observer=observer or SilentObserver(), stop=stop or StopRequest())
     if choices.joins:
         refuse_workers(study_file.study.run)

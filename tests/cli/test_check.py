@@ -281,3 +281,32 @@ def test_the_report_is_plain_json():
 def test_what_the_repeat_is_for_is_told_where_there_is_one(printed):
     assert part(printed(noise_floor="It runs once more."), "Noise floor") == ["It runs once more."]
     assert "Noise floor" not in printed()
+
+
+@pytest.mark.parametrize(
+    ("factor", "values", "lines"),
+    [
+        (
+            "training.precision",
+            {"precision": "bfloat16"},
+            [
+                "arm       precision  peak   final  peak x weight_decay",
+                "baseline  bfloat16   0.002  0      2e-05",
+            ],
+        ),
+        (
+            "training.records_per_update",
+            {"records_per_update": 4},
+            [
+                "arm       records per update  peak   final  peak x weight_decay",
+                "baseline                   4  0.002  0      2e-05",
+            ],
+        ),
+    ],
+)
+def test_what_is_compared_stands_beside_the_arm_where_it_is_not_the_rate(
+    printed, factor, values, lines
+):
+    arm = dataclasses.replace(REPORT.arms[0], **values)
+
+    assert part(printed(factor=factor, arms=(arm,)), f"Arms: {factor}") == lines

@@ -25,6 +25,17 @@ def test_a_folder_is_made_for_it(sweeper, tmp_path):
     assert ran.err == f"Next: sweeper check '{folder}/study.yaml'\n"
 
 
+def test_the_name_of_a_file_is_not_made_a_folder(sweeper, tmp_path):
+    ran = sweeper("init", tmp_path / "rates.yaml")
+
+    assert (ran.status, ran.out) == (2, "")
+    assert ran.err == (
+        f"error: {tmp_path}/rates.yaml: that is the name of a file, and study.yaml is put into a "
+        f"folder. Name the folder: `sweeper init {tmp_path}`.\n"
+    )
+    assert list(tmp_path.iterdir()) == []
+
+
 def test_a_study_file_that_is_there_is_left_as_it_is(sweeper, tmp_path):
     (tmp_path / "study.yaml").write_text("mine")
 

@@ -113,7 +113,7 @@ def test_the_run_folder_may_stand_for_the_study_file(sweeper, finished, command)
     [
         (["status"], "sweeper compare study.yaml"),
         (["trials"], "sweeper compare study.yaml"),
-        (["updates"], "sweeper show study.yaml ARM/SEED"),
+        (["updates"], "sweeper show study.yaml baseline/0"),
         (["compare"], "sweeper trials study.yaml"),
     ],
 )

@@ -11,6 +11,7 @@ from sweeper.cli.output import (
     is_animated,
     name_next,
     never_fail_on_characters,
+    options,
     print_json,
     tell,
     write,
@@ -84,6 +85,12 @@ def test_characters_that_the_encoding_lacks_are_written_as_escapes(monkeypatch):
     stream.flush()
 
     assert stream.buffer.getvalue() == b"gr\\xf6\\xdfer \\U0001f4a9\n"
+
+
+def test_options_that_were_given_are_named_again():
+    given = {"--yes": True, "--repeat": False, "--reason": "a typo", "--test": None}
+
+    assert options(given) == ["--yes", "--reason", "a typo"]
 
 
 def test_bold_text_is_plain_off_a_terminal(capsys):

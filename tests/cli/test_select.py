@@ -23,7 +23,7 @@ def test_the_choice_its_weights_and_the_head_are_printed(sweeper, decided):
     assert "  and the untrained model, as 5 seeds began with it" in lines
     last = json.loads(decided.folder.chain.read_text().splitlines()[-1])
     assert f"Head of the chain: {last['digest']}" in lines
-    assert ran.err.splitlines()[-1] == f"Next: sweeper open-test {decided.file}"
+    assert ran.err.splitlines()[-1] == f"Next: sweeper report {decided.file}"
 
 
 def test_a_dry_run_prints_the_same_and_changes_nothing(sweeper, decided):
@@ -33,6 +33,19 @@ def test_a_dry_run_prints_the_same_and_changes_nothing(sweeper, decided):
     assert "Head of the chain" not in ran.out
     assert not decided.folder.chain.exists()
     assert ran.err.splitlines()[-1] == f"Next: sweeper select {decided.file}"
+
+
+def test_where_there_is_a_test_split_its_opening_is_named_as_a_dry_run_first(sweeper, decided):
+    settings = decided.folder.recorded_study
+    text = settings.read_text(encoding="utf-8")
+    test = "  test: {path: test.jsonl}\n  retention: {"
+    settings.write_text(text.replace("  retention: {", test), encoding="utf-8")
+
+    ran = sweeper("select", decided.file)
+
+    assert ran.err.splitlines()[-1] == (
+        f"Next: sweeper open-test {decided.file} --dry-run   (then with --yes, once)"
+    )
 
 
 def test_as_json_it_is_the_entry_of_the_chain(sweeper, decided):
@@ -79,3 +92,6 @@ def test_a_partial_choice_says_what_it_leaves_out(sweeper, without_seed_4):
     assert "Partial: baseline/4 and half/4 never came to an end." in lines
     assert "Without weights, and not evaluated: baseline/4." in lines
     assert "Reasons given: no machine." in lines
+    assert ran.err.splitlines()[-1] == (
+        f"Next: sweeper select {without_seed_4} --partial --reason 'no machine'"
+    )

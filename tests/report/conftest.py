@@ -35,7 +35,10 @@ def page_studies():
 @pytest.fixture(scope="session")
 def page_records(tmp_path_factory, page_studies):
     """One study of every kind, on record, to read only."""
-    kinds = ("answered", "ruined", "young", "cut_short", "extended", "hostile")
+    kinds = (
+        *("answered", "ruined", "young", "cut_short", "extended", "hostile"),
+        *("batches", "reopened"),
+    )
     return {kind: getattr(page_studies, kind)(tmp_path_factory.mktemp(kind)) for kind in kinds}
 
 

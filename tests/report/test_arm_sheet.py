@@ -1,5 +1,6 @@
 """The table of arms for a paper: counts and spreads beside numbers, a caption that says what."""
 
+import dataclasses
 import re
 
 import pytest
@@ -96,3 +97,16 @@ def test_in_latex_every_row_has_all_cells(sheet):
     rows = [line for line in latex_text(sheet).splitlines() if line.endswith(" \\\\")]
 
     assert [len(re.findall(r"(?<!\\)&", line)) for line in rows] == [12, 12, 12, 12]
+
+
+@pytest.mark.parametrize(("value", "is_number"), [(0.0002, True), ("float32", False)])
+def test_a_factor_in_words_is_set_as_words(finished, value, is_number):
+    found = sweeper.compare(finished.file)
+    baseline = dataclasses.replace(found.baseline, value=value)
+    settings = recorded_settings(finished.folder)
+
+    made = arm_sheet(
+        dataclasses.replace(found, baseline=baseline), settings, budget_target_tokens=30
+    )
+
+    assert made.numeric[made.headers.index("learning rate")] is is_number

@@ -1,5 +1,6 @@
 """The report's page, of studies of every kind, as an HTML parser sees it."""
 
+import dataclasses
 import datetime as dt
 import itertools
 import re
@@ -9,11 +10,20 @@ import pytest
 from matplotlib.image import imread
 
 import sweeper
+from sweeper.report.arm_sheet import arm_sheet
+from sweeper.report.arm_tables import difference_table
 from sweeper.report.document import write_report
+from sweeper.report.figures.drawing import svg_text
+from sweeper.report.figures.endpoint_losses import endpoint_losses
+from sweeper.report.page import Drawn, render
+from sweeper.report.recorded import recorded_settings
 from sweeper.report.sheets import written
 from sweeper.report.tables import trial_table
 
-KINDS = ("answered", "ruined", "young", "cut_short", "extended", "hostile")
+KINDS = (
+    *("answered", "ruined", "young", "cut_short", "extended", "hostile"),
+    *("batches", "reopened"),
+)
 FIGURES = (
     *("endpoint-losses", "seed-differences", "loss-by-tokens", "loss-by-seconds"),
     *("exposure", "gradient-norms", "memory", "retention-by-loss"),
@@ -247,12 +257,86 @@ def test_the_same_record_gives_the_same_pictures_to_a_shade(written_pages, tmp_p
         ("young", ["In progress. Trials may still go on", "One seed cannot show"]),
         ("cut_short", ["Partial. 4 of 9 trials are missing", "the machine's doing"]),
         ("extended", ["Not comparable. A gate was broken", "x4, seed 1: it started from other"]),
+        ("extended", ["x8 is an extension, added in round 2", "x4 (round 1) and x8 (round 2)"]),
+        ("batches", ["half made 80 where baseline made 40", "records per update, logarithmic"]),
+        ("batches", ["baseline 160, half 320 and double 80 in all their trials together"]),
+        ("reopened", ["Test split evaluated 2 times.", "Reasons given: a reviewer asked."]),
+        ("reopened", ["What follows is of the first.", "They are secondary: nothing was selected"]),
+        ("reopened", ["It is frozen.", "metrics were attached from bleu.csv"]),
     ],
 )
 def test_what_has_to_be_known_is_said(study, words, written_pages):
     page = Page(written_pages[study][1].page.read_text(encoding="utf-8"))
 
     assert [each for each in words if each not in page.text] == []
+
+
+@pytest.mark.parametrize("study", ["answered", "extended", "batches", "reopened"])
+def test_its_differences_are_those_of_the_table(study, written_pages):
+    found, page = written_pages[study]
+    expected = difference_table(sweeper.compare(found.folder.path))
+    columns = {column.name: column for column in expected.columns}
+    header, *rows = Page(page.page.read_text(encoding="utf-8")).table("Arm minus baseline")
+    names = ("arm", "pairs", "mean", "low_95", "high_95")
+    places = [_place(header, name) for name in names]
+
+    assert [[row[place] for place in places] for row in sorted(rows)] == [
+        [written(row, columns[name], unknown="-") for name in names]
+        for row in sorted(expected.rows, key=lambda row: row["arm"])
+    ]
+
+
+def _place(header, name):
+    """Where the column is; a heading goes on with its unit."""
+    return next(n for n, cell in enumerate(header) if cell.startswith(name.replace("_", " ")))
+
+
+@pytest.mark.parametrize("study", ["answered", "cut_short", "batches"])
+def test_its_arms_are_those_of_the_sheet(study, written_pages):
+    found, page = written_pages[study]
+    settings = recorded_settings(found.folder)
+    sheet = arm_sheet(sweeper.compare(found.folder.path), settings, budget_target_tokens=4000)
+    header, *rows = Page(page.page.read_text(encoding="utf-8")).table(sheet.caption)
+
+    assert header == list(sheet.headers)
+    assert [squeezed(row) for row in rows] == [
+        squeezed(f"{cell.text or '-'}{cell.mark or ''}" for cell in cells) for cells in sheet.rows
+    ]
+
+
+def squeezed(cells):
+    """Cells without what parts their words: the page has line ends where a sheet has blanks."""
+    return [re.sub(r"[\s,]", "", cell) for cell in cells]
+
+
+def page_of(dossier):
+    """The page with the one figure that every study has."""
+    drawing = endpoint_losses(dossier.evidence, dossier.comparison)
+    drawn = dict.fromkeys(name.replace("-", "_") for name in FIGURES)
+    drawn["endpoint_losses"] = Drawn(drawing=drawing, svg=svg_text(drawing))
+    return Page(render(dossier, drawn, at=AT))
+
+
+def test_a_broken_chain_is_told_on_top_and_every_break_below(dossiers):
+    links = list(dossiers["reopened"].links)
+    links[4] = dataclasses.replace(links[4], entry=links[4].entry.replace("trial", "trail"))
+
+    words = page_of(dataclasses.replace(dossiers["reopened"], links=links)).text
+
+    told = words.index("Tampered with. The chain of the record is broken")
+    assert words.index("Yes: half") < told < words.index("Test split evaluated 2 times.")
+    assert told < words.index("Choice.")
+    assert "entry 5 (" in words[words.index("The chain is broken.") :]
+
+
+def test_where_gates_leave_no_difference_that_is_said(dossiers):
+    found = dossiers["extended"].comparison
+    broken = tuple(arm for arm in found.arms if arm.breaks)
+    comparison = dataclasses.replace(found, arms=broken)
+
+    words = page_of(dataclasses.replace(dossiers["extended"], comparison=comparison)).text
+
+    assert "No arm has a difference from the baseline: where a gate was broken none" in words
 
 
 def test_words_of_others_are_shown_as_words(written_pages, page_studies):

@@ -14,7 +14,10 @@ import pytest
 
 pytestmark = [pytest.mark.slow, pytest.mark.exhaustive]  # starts a browser
 
-KINDS = ("answered", "ruined", "young", "cut_short", "extended", "hostile")
+KINDS = (
+    *("answered", "ruined", "young", "cut_short", "extended", "hostile"),
+    *("batches", "reopened"),
+)
 AXE = os.environ.get("SWEEPER_AXE")
 
 

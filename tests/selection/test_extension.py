@@ -140,3 +140,13 @@ def test_an_extension_enlarges_the_family_and_has_its_round(make_study):
         "x0.25 is an extension, added in round 1 because the best rate was at the edge; the test "
         "counts 3 arms."
     )
+
+
+def test_rates_given_as_values_go_on_by_twice_the_best_one_named_by_its_multiple(make_study):
+    """0.3 is 1.5 times the baseline; its double is three times that."""
+    values = {"low": 0.1, "baseline": 0.2, "high": 0.3}
+    losses = {"low": level(1.7), "baseline": level(1.6, SHAKE), "high": level(1.5)}
+    study = make_study(losses, values=values, extensions=1, closed=False)
+
+    assert next_arm(study, "high") == Arm(name="x3", value=0.6, round=1)
+    assert next_arm(study, "low") == Arm(name="x0.25", value=0.05, round=1)

@@ -424,8 +424,13 @@ def precision_study(make_study):
         factor="training.precision",
         values={"bfloat16": "bfloat16", "baseline": "float32"},
     )
+    told = {"bfloat16": "bfloat16", "baseline": "float32"}
     cells = tuple(
-        dataclasses.replace(cell, configuration={"training.precision": cell.arm})
+        dataclasses.replace(
+            cell,
+            configuration={"training.precision": f'"{told[cell.arm]}"'},
+            environment={"device": "cpu", "micro_batch": "4", "precision": told[cell.arm]},
+        )
         for cell in study.cells
     )
     return dataclasses.replace(study, cells=cells)
@@ -439,6 +444,98 @@ def test_a_precision_study_has_its_own_tolerance_for_the_first_loss(
     changed = alter(precision_study, "bfloat16", 1, initial_loss=initial_loss)
 
     assert len(gate_breaks(changed, "bfloat16")) == breaks
+
+
+def test_the_tolerance_is_the_declared_share_of_the_baseline_s_loss(precision_study, alter):
+    """2 % of 2.0 is 0.04 nats; of the arm's own 2.041 it would be more."""
+    declared = dataclasses.replace(precision_study, precision_tolerance=0.02)
+    changed = alter(declared, "bfloat16", 1, initial_loss=2.041)
+    changed = alter(changed, "baseline", 1, initial_loss=2.0)
+
+    (found,) = gate_breaks(changed, "bfloat16")
+
+    assert found.gate is Gate.INITIAL_LOSS
+    assert found.sentence == (
+        "the validation loss before the first update differs (2.041 against 2.0, tolerance 0.04"
+        " nats)"
+    )
+
+
+@pytest.mark.parametrize(
+    ("baseline", "off", "breaks"),
+    [("float32", 5e-7, 0), ("float32", 2e-6, 1), ("bfloat16", 5e-4, 0), ("bfloat16", 2e-3, 1)],
+)
+def test_the_baseline_itself_starts_in_every_seed_as_alike_as_its_precision_allows(
+    precision_study, alter, baseline, off, breaks
+):
+    """The declared tolerance is between precisions, and the baseline has one."""
+    arms = tuple(
+        dataclasses.replace(arm, value=baseline if arm.name == "baseline" else "float16")
+        for arm in precision_study.arms
+    )
+    study = dataclasses.replace(precision_study, arms=arms, starts_alike=True)
+
+    assert len(baseline_breaks(alter(study, "baseline", 1, initial_loss=2.1 + off))) == breaks
+
+
+def test_a_precision_study_does_not_compare_the_first_window_s_loss(precision_study, alter):
+    assert (
+        gate_breaks(alter(precision_study, "bfloat16", 1, first_window_loss=9.0), "bfloat16") == ()
+    )
+
+
+@pytest.mark.parametrize(
+    ("fields", "gate"),
+    [
+        ({"initial_digest": "other tensors"}, Gate.INITIAL_TENSORS),
+        ({"record_digests": ("1:8", "other", "1:24")}, Gate.RECORD_ORDER),
+        ({"target_tokens_read": 999_999}, Gate.TARGET_TOKENS_READ),
+        ({"target_tokens_applied": 994_999}, Gate.TARGET_TOKENS_APPLIED),
+        (
+            {"environment": {"device": "gpu", "micro_batch": "4", "precision": "bfloat16"}},
+            Gate.ENVIRONMENT,
+        ),
+        (
+            {"environment": {"device": "cpu", "micro_batch": "8", "precision": "bfloat16"}},
+            Gate.ENVIRONMENT,
+        ),
+    ],
+)
+def test_whatever_does_not_follow_from_the_precision_is_gated(precision_study, alter, fields, gate):
+    assert broken(alter(precision_study, "bfloat16", 1, **fields), "bfloat16") == [(gate, 1)]
+
+
+def test_a_trial_has_to_compute_in_the_precision_that_it_was_told(precision_study, alter):
+    fields = {"device": "cpu", "micro_batch": "4"}
+    fields["precision"] = "bfloat16, then float32 after window 2"
+    changed = alter(precision_study, "bfloat16", 1, environment=fields)
+    baseline = alter(precision_study, "baseline", 1, environment=fields)
+
+    (found,) = gate_breaks(changed, "bfloat16")
+    assert (found.gate, found.sentence) == (
+        Gate.ENVIRONMENT,
+        (
+            "it was told bfloat16 and computed in another precision (bfloat16, then float32 after"
+            " window 2)"
+        ),
+    )
+    (found,) = gate_breaks(baseline, "bfloat16")
+    assert found.sentence.startswith("baseline was told float32 and computed in another precision")
+
+
+def test_skips_of_an_arm_within_the_tolerance_are_a_finding(precision_study, alter):
+    """5 000 of a million are exactly half a percent."""
+    skipped = {"target_tokens_applied": 995_000, "skipped": 2, "windows": 400}
+    changed = alter(precision_study, "bfloat16", 1, **skipped)
+
+    assert gate_breaks(changed, "bfloat16") == ()
+    assert [applied_note(pairing) for pairing in pairings(changed, "bfloat16")] == [
+        None,
+        (
+            "it trained on 0.5 % fewer target tokens (995000 against 1000000, 2 of its 400 windows"
+            " skipped; within the tolerance of 0.5 %)"
+        ),
+    ]
 
 
 def test_a_precision_study_needs_the_same_set_but_not_the_same_way_to_score_it(

@@ -14,7 +14,7 @@ import pytest
 
 from sweeper.records import Reason
 from sweeper.selection.comparison import compare
-from sweeper.selection.evidence import QuestionKind
+from sweeper.selection.evidence import QuestionKind, StudyKind
 
 GOLDEN = Path(__file__).parent / "golden"
 
@@ -122,6 +122,31 @@ def only_on_these_records(make_study, score, **_):
     return score(study, [20] * 60, [f"{place:02}" for place in range(60)], sums)
 
 
+def three_precisions(make_study, alter, **_):
+    """Another precision is better, and a third skipped windows and starts elsewhere by rounding."""
+    values = {"baseline": "float32", "bf16": "bfloat16", "fp16": "float16"}
+    study = make_study(
+        {"baseline": BASELINE, "bf16": HALF, "fp16": HIGHER},
+        values=values,
+        kind=StudyKind.PRECISION,
+        factor="training.precision",
+        question=QuestionKind.WHICH,
+        question_text="Which precision?",
+    )
+    starts = {"baseline": 2.1, "bf16": 2.1005, "fp16": 2.1}
+    cells = tuple(
+        dataclasses.replace(
+            cell,
+            initial_loss=starts[cell.arm],
+            environment={"device": "H200", "precision": values[cell.arm]},
+            configuration={"training.precision": f'"{values[cell.arm]}"'},
+        )
+        for cell in study.cells
+    )
+    study = dataclasses.replace(study, cells=cells)
+    return alter(study, "fp16", 1, target_tokens_applied=997_500, skipped=1, windows=400)
+
+
 STUDIES = (
     one_arm_failed,
     all_failed,
@@ -136,6 +161,7 @@ STUDIES = (
     a_broken_gate,
     equivalent_arms,
     only_on_these_records,
+    three_precisions,
 )
 
 

@@ -48,6 +48,17 @@ def test_a_confirmed_difference(openings):
     )
 
 
+def test_where_all_seeds_gave_the_same_difference_there_is_no_interval(openings):
+    first, _, last = said(openings.with_test_differences([-0.011] * 5))
+
+    assert first == (
+        "Same sign, not reliable: on the test split half is lower than baseline by 0.011 nats per "
+        "target token (paired over 5 seeds, lower in 5 of 5), and all seeds gave the same "
+        "difference."
+    )
+    assert last.endswith("-0.0110 on the test split, a change of -0.0004.")
+
+
 @pytest.mark.parametrize(
     ("differences", "rule", "sentence"),
     [

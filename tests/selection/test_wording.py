@@ -27,6 +27,13 @@ def test_an_amount_has_the_precision_of_its_error(value, error, text):
 
 
 @pytest.mark.parametrize(
+    ("value", "text"), [(-0.0106, "-0.0106"), (0.02, "+0.0200"), (-1e-17, "+0.0000")]
+)
+def test_a_difference_that_is_next_to_nothing_has_no_minus(value, text):
+    assert wording.signed(value) == text
+
+
+@pytest.mark.parametrize(
     ("low", "high", "text"),
     [
         (-0.020389, 0.014389, "-0.020 to 0.014"),

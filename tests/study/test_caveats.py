@@ -88,3 +88,35 @@ def test_ranks_that_never_have_a_micro_batch_are_warned_of(warnings) -> None:
             " a time): the other 2 devices of each trial have nothing to do."
         ),
     )
+
+
+@pytest.mark.parametrize(
+    ("slots", "told"),
+    [
+        (
+            "[cpu]",
+            (
+                (
+                    "float16 is for GPUs, and run.slots has `cpu`: there the trials of fp16 are"
+                    " refused and end as failed."
+                ),
+            ),
+        ),
+        ("auto", ()),
+        ('["0"]', ()),
+    ],
+)
+def test_an_arm_in_float16_on_a_processor_is_warned_of(warnings, slots, told) -> None:
+    found = warnings(
+        ("key: training.learning_rate", "key: training.precision"),
+        ("kind: rate_too_high", "kind: which"),
+        (
+            "multiply: {half: 0.5, baseline: 1, double: 2}",
+            "values: {baseline: float32, fp16: float16}",
+        ),
+        ("{path: models/tiny}", "{path: models/tiny, dtype: float32}"),
+        ("records_per_update: 4", "records_per_update: 4\n  precision: float32"),
+        ("micro_batch: 2", f"micro_batch: 2, slots: {slots}"),
+    )
+
+    assert found == told

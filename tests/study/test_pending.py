@@ -16,7 +16,6 @@ def test_the_example_is_a_study_and_its_keys_without_effect_are_listed() -> None
     study_file = load_study(EXAMPLE)
 
     assert [(key.key, key.written) for key in study_file.not_yet] == [
-        ("selection.precision_tolerance", "0.01"),
         ("run.trackers", "[]"),
     ]
 
@@ -30,20 +29,7 @@ MICRO = "micro_batch: 2"
 @pytest.mark.parametrize(
     ("old", "new", "key", "capability"),
     [
-        (
-            TUNE,
-            "tune: lora\nselection: {precision_tolerance: 0.02}",
-            "selection.precision_tolerance",
-            "precision studies",
-        ),
         (MICRO, "micro_batch: 2, trackers: [{kind: mlflow}]", "run.trackers", "outside trackers"),
-        ("key: training.learning_rate", "key: training.precision", "compare.key", "this factor"),
-        (
-            "multiply: {half: 0.5, baseline: 1, double: 2}",
-            "values: {baseline: 0.25, double: 0.5}",
-            "compare.values",
-            "arms given as values",
-        ),
         (
             "{path: data/train.jsonl}",
             "{hub: org/name}",
@@ -71,29 +57,15 @@ def test_what_is_not_built_is_refused_in_one_fault(write_study, old, new, key, c
     assert fault.what.startswith(f"not yet in effect: {capability}")
 
 
-def test_an_earlier_choice_as_the_baseline_is_not_built(write_study) -> None:
-    file = write_study(
-        ("  learning_rate: 0.25\n", ""), (TUNE, "tune: lora\nbaseline: {from: runs/earlier}")
-    )
-
-    with pytest.raises(StudyFileError) as caught:
-        load_study(file)
-
-    assert str(caught.value) == (
-        "study.yaml:11: baseline: not yet in effect: a baseline from an earlier study"
-        " (got a mapping; expected training.learning_rate)."
-    )
-
-
 def test_the_refusal_names_the_default(write_study) -> None:
-    file = write_study((TUNE, "tune: lora\nselection: {precision_tolerance: 0.02}"))
+    file = write_study((MICRO, "micro_batch: 2, trackers: [{kind: mlflow}]"))
 
     with pytest.raises(StudyFileError) as caught:
         load_study(file)
 
     assert str(caught.value) == (
-        "study.yaml:11: selection.precision_tolerance: not yet in effect: precision studies"
-        " (got 0.02; expected 0.01, the default). Leave the key out."
+        "study.yaml:19: run.trackers: not yet in effect: outside trackers"
+        " (got a list; expected [], the default). Leave the key out."
     )
 
 
@@ -110,7 +82,6 @@ def test_a_micro_batch_must_be_given(write_study) -> None:
 @pytest.mark.parametrize(
     ("old", "new"),
     [
-        (TUNE, "tune: lora\nselection:\n  precision_tolerance:"),
         (MICRO, "micro_batch: 2, trackers: null"),
     ],
 )
@@ -126,6 +97,13 @@ def test_how_slots_are_shared_and_a_deadline_are_in_effect(load) -> None:
 
     run = study_file.study.run
     assert (run.trials_per_device, run.use_busy, run.deadline) == (2, True, "2d")
+    assert study_file.not_yet == ()
+
+
+def test_a_tolerance_between_precisions_is_in_effect(load) -> None:
+    study_file = load((TUNE, "tune: lora\nselection: {precision_tolerance: 0.02}"))
+
+    assert study_file.study.selection.precision_tolerance == 0.02
     assert study_file.not_yet == ()
 
 

@@ -274,3 +274,72 @@ def test_a_trial_of_a_batch_size_study_is_told_its_arm_s_windows(load, manifest,
         "planned.last_window_target_tokens",
     }
     assert (double.training.records_per_update, double.planned.windows) == (8, 1)
+
+
+PRECISIONS = (
+    ("key: training.learning_rate", "key: training.precision"),
+    ("kind: rate_too_high", "kind: which"),
+    ("multiply: {half: 0.5, baseline: 1, double: 2}", "values: {baseline: float32, fp16: float16}"),
+    ("{path: models/tiny}", "{path: models/tiny, dtype: float32}"),
+    ("records_per_update: 4", "records_per_update: 4\n  precision: float32"),
+)
+
+
+def test_a_trial_of_a_precision_study_is_told_its_arm_s_precision_and_nothing_else(
+    load, manifest, prepared
+) -> None:
+    study_file = load(*PRECISIONS)
+    made = make_plan(study_file, manifest, prepared)
+
+    baseline, fp16 = (
+        make_spec(study_file, made, cell, attempt=1, prepared=prepared, threads=1)
+        for cell in made.cells[:2]
+    )
+
+    told = baseline.settings()
+    differing = {key: value for key, value in fp16.settings().items() if told[key] != value}
+    assert differing == {"training.precision": '"float16"'}
+    assert [(cell.id, cell.value) for cell in made.cells[:2]] == [
+        ("baseline/0", "float32"), ("fp16/0", "float16"),
+    ]  # fmt: skip
+    assert made.own_exposures == {}
+
+
+def test_an_arm_of_a_precision_study_has_to_find_its_seed_s_place_and_its_own_precision(
+    load, manifest, prepared
+) -> None:
+    study_file = load(*PRECISIONS)
+    made = make_plan(study_file, manifest, prepared)
+    began = {"device": "H200", "dtype": "float32", "precision": "float32", "loss_scaling": "no"}
+
+    found = [
+        make_spec(
+            study_file,
+            made,
+            cell,
+            attempt=1,
+            prepared=prepared,
+            threads=1,
+            seed_environment=began,
+        ).seed_environment
+        for cell in made.cells[:2]
+    ]
+
+    assert found == [began, began | {"precision": "float16", "loss_scaling": "yes"}]
+
+
+def test_an_arm_of_a_rate_study_has_to_find_what_its_seed_began_with(load, plan) -> None:
+    made = plan()
+    began = {"device": "H200", "precision": "bfloat16"}
+
+    spec = make_spec(
+        load(),
+        made,
+        made.cells[1],
+        attempt=1,
+        prepared=Path("/a"),
+        threads=1,
+        seed_environment=began,
+    )
+
+    assert spec.seed_environment == began

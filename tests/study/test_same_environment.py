@@ -2,7 +2,12 @@
 
 import pytest
 
-from sweeper.study.same_environment import Difference, all_differences, known_differences
+from sweeper.study.same_environment import (
+    Difference,
+    all_differences,
+    fields_of_precision,
+    known_differences,
+)
 
 BEGAN = {"device": "NVIDIA A100", "torch": "2.13.0", "cuda": "12.8"}
 
@@ -53,3 +58,10 @@ def test_a_difference_names_both_values():
     (difference,) = all_differences({"device": "NVIDIA H100"}, {"device": "NVIDIA A100"})
 
     assert str(difference) == "device NVIDIA H100 instead of NVIDIA A100"
+
+
+@pytest.mark.parametrize(
+    ("precision", "scaling"), [("float32", "no"), ("bfloat16", "no"), ("float16", "yes")]
+)
+def test_loss_scaling_follows_from_the_precision(precision, scaling):
+    assert fields_of_precision(precision) == {"precision": precision, "loss_scaling": scaling}

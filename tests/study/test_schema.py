@@ -27,14 +27,29 @@ def test_lists_of_target_modules_are_read(load) -> None:
     assert study.adapter.targets == ("q_proj", "v_proj")
 
 
-def test_factors_come_baseline_first_and_then_as_written(load) -> None:
+def test_values_of_arms_come_baseline_first_and_then_as_written(load) -> None:
+    """The baseline's own rate is 0.25."""
     study = load(("half: 0.5, baseline: 1, double: 2", "quarter: 0.25, half: 0.5, baseline: 1"))
 
-    assert list(study.study.factors.items()) == [
-        ("baseline", 1.0),
-        ("quarter", 0.25),
-        ("half", 0.5),
+    assert list(study.study.arm_values.items()) == [
+        ("baseline", 0.25),
+        ("quarter", 0.0625),
+        ("half", 0.125),
     ]
+
+
+def test_a_rate_given_as_1_is_the_rate_given_as_a_number_with_a_point(load) -> None:
+    multiply = "multiply: {half: 0.5, baseline: 1, double: 2}"
+    one, point = (
+        load(
+            (multiply, f"values: {{baseline: {rate}, half: 0.5}}"),
+            ("learning_rate: 0.25", "learning_rate: 1"),
+        ).study
+        for rate in ("1", "1.0")
+    )
+
+    assert one.compare.model_dump_json() == point.compare.model_dump_json()
+    assert list(one.arm_values.items()) == [("baseline", 1.0), ("half", 0.5)]
 
 
 @pytest.mark.parametrize("name", ["a", "7b", "lora-rate", "v1.2_x", "a" * 100])

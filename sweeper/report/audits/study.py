@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 from sweeper.data.manifest import Manifest, tokens_digest
 from sweeper.data.prepared import PreparedSplit
 from sweeper.errors import SweeperError
@@ -13,6 +15,7 @@ from sweeper.selection.frozen import FrozenCheckpoint, trials_digest
 from sweeper.study.data_facts import data_facts
 from sweeper.study.fingerprint import fingerprint
 from sweeper.study.folder import StudyFolder
+from sweeper.study.taken_choice import BASELINE_FACTS, taken_in
 from sweeper.training.folder_digest import folder_digest
 
 
@@ -24,6 +27,7 @@ def check_protocol(case: RecordUnderAudit) -> Check:
         findings.append("The study on record does not have the fingerprint that the chain has.")
     if fingerprint(dict(study.protocol)) != study.fingerprint:  # type: ignore[arg-type]  # it is JSON
         findings.append("The protocol on record does not have the study's fingerprint.")
+    findings += _taken_findings(case)
     return Check(
         about="The protocol",
         looked_at=f"fingerprint {study.fingerprint[:12]}",
@@ -31,11 +35,23 @@ def check_protocol(case: RecordUnderAudit) -> Check:
     )
 
 
+def _taken_findings(case: RecordUnderAudit) -> Iterator[str]:
+    """Yields what is wrong with the earlier choice that the baseline was taken from."""
+    agreed = case.store.study().protocol.get(BASELINE_FACTS)
+    try:
+        taken = taken_in(case.links)
+    except ValueError:
+        yield "What the chain says of the earlier study's choice cannot be read."
+        return
+    if agreed != (None if taken is None else taken.in_protocol()):
+        yield "The chain has the baseline from another choice than the protocol on record."
+
+
 def check_data(case: RecordUnderAudit) -> Check:
     """Whether the prepared data are those that the study began with."""
     about = "The prepared data"
     told = case.created.get("data")
-    if not told:
+    if not isinstance(told, dict) or not told:
         return Check(about=about, looked_at="nothing on record of them", findings=())
     try:
         manifest = Manifest.read(case.folder.prepared)
@@ -50,7 +66,8 @@ def check_data(case: RecordUnderAudit) -> Check:
         for name, digests in splits.items()
         if digests != (manifest.splits[name].tokens_digest, manifest.splits[name].records_digest)
     ]
-    if data_facts(manifest) != told:
+    prepared = {name: value for name, value in told.items() if name != BASELINE_FACTS}
+    if data_facts(manifest) != prepared:
         findings.append(
             "The manifest is not the one that the chain has from the study's beginning."
         )

@@ -57,12 +57,10 @@ def gradient_norms(
     updates: Sequence[Row], found: Comparison, *, clip_norm: float | None
 ) -> Drawing | None:
     """Returns the figure; None before the first window."""
-    by_trial = _by_trial(updates)
     order = arms_in_order(found)
-    stretches = {
-        trial: _stretches(rows)
-        for trial, rows in sorted(by_trial.items(), key=lambda each: order.index(_arm(each[0])))
-    }
+    grouped = _by_trial(updates).items()
+    by_trial = dict(sorted(grouped, key=lambda each: order.index(_arm(each[0]))))
+    stretches = {trial: _stretches(rows) for trial, rows in by_trial.items()}
     if not stretches:
         return None
     styles = arm_styles(found)

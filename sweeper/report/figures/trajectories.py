@@ -24,7 +24,7 @@ from sweeper.report.figures.drawing import (
     thousands,
 )
 from sweeper.selection.comparison import Comparison
-from sweeper.selection.evidence import CellEvidence, StudyEvidence
+from sweeper.selection.evidence import CellEvidence, StudyEvidence, StudyKind
 from sweeper.selection.statistics import finite
 from sweeper.selection.time_to_target import SeedTime, TimeToTarget
 from sweeper.selection.trajectory import EvaluationPoint
@@ -57,6 +57,7 @@ class _Abscissa:
 
     name: str
     unit: str
+    meaning: str
     label: str
     of_point: Callable[[EvaluationPoint], float | None]
     bracket: Callable[[SeedTime], tuple[float | None, float | None]]
@@ -70,6 +71,7 @@ class _Abscissa:
 _TOKENS = _Abscissa(
     name="target_tokens_read",
     unit="target tokens",
+    meaning="read by then; of a bracket, at its end",
     label="target tokens read",
     of_point=lambda point: float(point.target_tokens_read),
     bracket=lambda time: (time.after_target_tokens, time.target_tokens),
@@ -77,6 +79,7 @@ _TOKENS = _Abscissa(
 _SECONDS = _Abscissa(
     name="training_seconds",
     unit=SECONDS,
+    meaning="trained by then; of a bracket, at its end",
     label="training seconds",
     of_point=lambda point: point.training_seconds,
     bracket=lambda time: (time.after_seconds, time.seconds),
@@ -112,12 +115,19 @@ def loss_by_seconds(study: StudyEvidence, found: Comparison) -> Drawing | None:
             title="Validation loss against training seconds",
             conclusion=(
                 f"A target token took up to {100 * spread:.1f} % longer in one arm than in "
-                "another, which is little enough to compare the arms by seconds. Evaluation, "
-                "checkpoints and loading are not in the seconds."
+                f"another{_of_that(found.kind)}. Evaluation, checkpoints and loading are not in "
+                "the seconds."
             ),
             reading="Drawn as the figure against target tokens is.",
         ),
     )
+
+
+def _of_that(kind: StudyKind) -> str:
+    """Says what becomes of it: a rate changes no work, and other factors do."""
+    if kind is StudyKind.RATE:
+        return ", which is little enough to compare the arms by seconds"
+    return ", of which nothing tells the factor's part from the machine's"
 
 
 def _drawing(
@@ -203,16 +213,15 @@ def _split(places: Sequence[tuple[float, float]]) -> tuple[list[float], list[flo
 
 
 def _columns(abscissa: _Abscissa) -> tuple[Column, ...]:
-    place = "number" if abscissa is _SECONDS else "integer"
     return (
         Column(name="arm", kind="text", unit=None, meaning="name of the factor's value"),
         Column(name="drawn", kind="text", unit=None, meaning="trial, median, target or bracket"),
         Column(name="seed", kind="integer", unit=None, meaning="empty for a median and the target"),
         Column(
             name=abscissa.name,
-            kind="number" if place == "number" else "integer",
+            kind="number",  # a median of counts may lie between two
             unit=abscissa.unit,
-            meaning="read by then; of a bracket, its end",
+            meaning=abscissa.meaning,
         ),
         Column(name="after", kind="number", unit=abscissa.unit, meaning="where a bracket begins"),
         Column(name="validation_loss", kind="number", unit=NATS, meaning="at this evaluation"),

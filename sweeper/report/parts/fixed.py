@@ -39,6 +39,9 @@ def fixed_settings(dossier: Dossier) -> Table:
         for key, value in _flat("", plain)
         if key != factor and value not in (None, {}, [], ())
     ]
+    if dossier.taken is not None:
+        origin = dossier.taken.origin.removeprefix("baseline ")
+        rows.append({"setting": "baseline", "value": origin})
     rows.append({"setting": "run.micro_batch", "value": str(settings.run.micro_batch)})
     rows.append({"setting": "seeds", "value": ", ".join(map(str, dossier.comparison.seeds))})
     return Table(rows=rows, columns=SETTINGS)

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from pathlib import PurePath
 
 from sweeper.report.dossier import Dossier
 from sweeper.selection.arm_comparison import ArmComparison
 from sweeper.selection.choice import ChoiceKind
 from sweeper.selection.evidence import CellEvidence, StudyKind
 from sweeper.selection.wording import listing, p_text, plain
+from sweeper.study.taken_choice import sealed_test
 
 _FEWEST_FOR_SIGN_FLIP = 6
 """Seeds with which an exact sign-flip test can reach 5 %."""
@@ -23,13 +23,23 @@ def limits(dossier: Dossier) -> list[str]:
 def _these_settings(dossier: Dossier) -> Iterator[str]:
     yield (
         "The answer holds for the settings that were held fixed, listed above: at another model, "
-        "rank, batch size, schedule, precision, data set or budget it may be another."
+        f"rank, {_settings_beside(dossier.comparison.kind)}, data set or budget it may be another."
     )
     if dossier.comparison.kind is StudyKind.RATE:
         yield (
             "A rate that is best here is not carried over to another batch size, precision or "
             "method: those are studies of their own."
         )
+
+
+def _settings_beside(kind: StudyKind) -> str:
+    """Names the settings of training that another study may compare."""
+    named = {
+        StudyKind.RATE: "batch size, schedule, precision",
+        StudyKind.BATCH_SIZE: "rate, schedule, precision",
+        StudyKind.PRECISION: "rate, batch size, schedule",
+    }
+    return named[kind]
 
 
 def _one_data_set(dossier: Dossier) -> Iterator[str]:
@@ -42,12 +52,13 @@ def _one_data_set(dossier: Dossier) -> Iterator[str]:
 
 
 def _earlier_choice(dossier: Dossier) -> Iterator[str]:
-    earlier = dossier.settings.baseline
-    if earlier is not None:
+    taken = dossier.taken
+    if taken is not None:
         yield (
-            "The baseline is the frozen choice of an earlier study, "
-            f"{PurePath(earlier.folder).name}: what that study could not show is not shown here."
+            f"The baseline's rate, {plain(taken.learning_rate)}, is the frozen choice of study "
+            f"{taken.study}, its arm {taken.arm}: what that study could not show is not shown here."
         )
+        yield from taken.cautions(sealed_test(dossier.recorded.protocol))
 
 
 def _equal_budget(dossier: Dossier) -> Iterator[str]:
@@ -62,7 +73,12 @@ def _equal_budget(dossier: Dossier) -> Iterator[str]:
         made = listing([f"{each.arm} {each.windows - each.skipped}" for each in summaries])
         yield (
             "At the same number of target tokens the arms made different numbers of updates: "
-            f"{made}."
+            f"{made} in all their trials together."
+        )
+    if found.kind is StudyKind.PRECISION:
+        yield (
+            "Every arm was trained and evaluated in its own precision: what evaluating in it does "
+            "to a loss is part of every difference, and is there before the first update."
         )
     slopes = (found.baseline_slope, *(arm.slope for arm in found.arms))
     yield from (slope.sentence for slope in slopes if slope is not None)

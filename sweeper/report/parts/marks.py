@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from sweeper.report.dossier import Dossier
 from sweeper.selection.chain import verify
 from sweeper.selection.opened_sentences import SPENT, aborted_openings, times_evaluated
+from sweeper.study.taken_choice import sealed_test
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -24,18 +25,10 @@ def marks(dossier: Dossier) -> list[Mark]:
 
 
 def _marks(dossier: Dossier) -> Iterator[tuple[str, str]]:
-    found, frozen, openings = dossier.comparison, dossier.frozen, dossier.openings
+    found, frozen = dossier.comparison, dossier.frozen
     if verify(dossier.links):
         yield "Tampered with", "The chain of the record is broken: see the audit below."
-    repeated = times_evaluated(openings)
-    if repeated is not None:
-        count = len(openings.results)
-        yield f"Test split evaluated {count} times", repeated
-    if frozen is not None and frozen.is_spent:
-        yield "Test split spent", SPENT
-    aborted = aborted_openings(openings)
-    if aborted is not None:
-        yield "Opening aborted", aborted
+    yield from _about_the_test(dossier)
     if found.is_pending:
         yield "In progress", "Trials may still go on: nothing on this page is final."
     elif found.is_partial:
@@ -47,6 +40,22 @@ def _marks(dossier: Dossier) -> Iterator[tuple[str, str]]:
         yield "Not comparable", f"A gate was broken: no difference is reported for {broken}."
     if frozen is not None and frozen.number > 1:
         yield f"Frozen {frozen.number} times", f"Reasons given: {'; '.join(frozen.reasons)}."
+
+
+def _about_the_test(dossier: Dossier) -> Iterator[tuple[str, str]]:
+    frozen, openings, taken = dossier.frozen, dossier.openings, dossier.taken
+    repeated = times_evaluated(openings)
+    if repeated is not None:
+        count = len(openings.results)
+        yield f"Test split evaluated {count} times", repeated
+    if frozen is not None and frozen.is_spent:
+        yield "Test split spent", SPENT
+    seen = None if taken is None else taken.seen(sealed_test(dossier.recorded.protocol))
+    if seen is not None:
+        yield "Test split seen before", seen
+    aborted = aborted_openings(openings)
+    if aborted is not None:
+        yield "Opening aborted", aborted
 
 
 def _missing(dossier: Dossier) -> str:

@@ -9,7 +9,11 @@ from sweeper.report.columns import NATS, Column, Table
 from sweeper.report.dossier import Dossier
 from sweeper.selection.frozen import Role
 from sweeper.selection.opened import Opened
-from sweeper.selection.opened_sentences import overlap_sentences, verdict_sentences
+from sweeper.selection.opened_sentences import (
+    overlap_sentences,
+    times_evaluated,
+    verdict_sentences,
+)
 from sweeper.selection.test_verdict import OpenedRule, judge_opened
 
 COLUMNS = (
@@ -43,7 +47,9 @@ def opened_part(dossier: Dossier) -> OpenedPart:
         f"The test split was opened for {first.chosen}: {first.records} records with "
         f"{first.target_tokens} target tokens were scored."
     )
-    sentences = [read, *verdict_sentences(verdict), *overlap_sentences(first)]
+    again = times_evaluated(dossier.openings)
+    repeated = [] if again is None else [f"{again} What follows is of the first."]
+    sentences = [*repeated, read, *verdict_sentences(verdict), *overlap_sentences(first)]
     return OpenedPart(sentences=sentences, losses=_losses(first))
 
 

@@ -26,7 +26,7 @@ from sweeper.trial.replay.recorded_run import Anomaly, is_own_doing
 from sweeper.trial.replay.report import ReplayReport
 from sweeper.trial.replay.request import ReplayRequest
 
-_OF_THE_PRECISION = ("precision", "dtype")
+_OF_THE_PRECISION = ("precision", "dtype", "loss_scaling")
 """What the names of the environment's fields hold that another precision changes."""
 
 

@@ -25,7 +25,7 @@ def test_arms_stand_in_the_order_of_the_rate_and_the_baseline_looks_the_same_eve
 ):
     styles = arm_styles(comparison)
 
-    assert arms_in_order(comparison) == ["half", "baseline", "double", "x4"]
+    assert arms_in_order(comparison) == ["half", "baseline", "double", "x4", "x8"]
     assert styles["baseline"] == arm_styles(dossiers["ruined"].comparison)["baseline"]
     assert styles["baseline"].colour == ARMS[0]
     assert len({style.marker for style in styles.values()}) == len(styles)

@@ -3,7 +3,10 @@
 import dataclasses
 from statistics import median
 
+import pytest
+
 from sweeper.report.figures.trajectories import loss_by_seconds, loss_by_tokens
+from sweeper.selection.evidence import StudyKind
 
 
 def rows_of(drawing, drawn, **values):
@@ -67,3 +70,19 @@ def test_seconds_are_drawn_only_where_they_compare(dossiers):
     unranked = dataclasses.replace(dossier.comparison, throughput=noisy)
     assert loss_by_seconds(dossier.evidence, unranked) is None
     assert loss_by_seconds(dossiers["ruined"].evidence, dossiers["ruined"].comparison) is None
+
+
+@pytest.mark.parametrize(
+    ("kind", "said"),
+    [
+        (StudyKind.RATE, "which is little enough to compare the arms by seconds."),
+        (StudyKind.PRECISION, "of which nothing tells the factor's part from the machine's."),
+        (StudyKind.BATCH_SIZE, "of which nothing tells the factor's part from the machine's."),
+    ],
+)
+def test_only_a_rate_is_known_to_take_no_time(dossiers, kind, said):
+    dossier = dossiers["answered"]
+
+    drawing = loss_by_seconds(dossier.evidence, dataclasses.replace(dossier.comparison, kind=kind))
+
+    assert said in drawing.conclusion

@@ -66,5 +66,23 @@ def test_a_study_of_batch_size_says_that_updates_differ(dossiers):
 
     assert (
         "At the same number of target tokens the arms made different numbers of updates: "
-        "baseline 200, half 200 and double 200." in said
+        "baseline 200, half 200 and double 200 in all their trials together." in said
     )
+
+
+@pytest.mark.parametrize(
+    ("kind", "named"),
+    [
+        (StudyKind.RATE, "rank, batch size, schedule, precision, data set"),
+        (StudyKind.BATCH_SIZE, "rank, rate, schedule, precision, data set"),
+        (StudyKind.PRECISION, "rank, rate, batch size, schedule, data set"),
+    ],
+)
+def test_the_answer_is_for_the_settings_beside_the_factor(dossiers, kind, named):
+    comparison = dataclasses.replace(dossiers["answered"].comparison, kind=kind)
+
+    said = limits(dataclasses.replace(dossiers["answered"], comparison=comparison))
+
+    assert f"at another model, {named} or budget it may be another." in said[0]
+    own = [each for each in said if each.startswith("Every arm was trained and evaluated in its")]
+    assert len(own) == (kind is StudyKind.PRECISION)
