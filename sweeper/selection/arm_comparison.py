@@ -93,7 +93,7 @@ def _examples(
 def _compare(case: Case) -> ArmComparison:
     study, arm = case.study, case.arm
     summary = summarise(study, arm)
-    retention = guard_retention(study, arm)
+    retention = guard_retention(study, arm, is_comparable=not case.breaks)
     return ArmComparison(
         arm=arm,
         summary=summary,

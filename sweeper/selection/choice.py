@@ -49,6 +49,8 @@ def choose(
         return _not_yet(study)
     if baseline.n_stopped:
         return _without_baseline(arms)
+    if not baseline.n_completed:
+        return _nothing_to_keep()
     better = [arm for arm in arms if arm.is_eligible and arm.verdict.kind is VerdictKind.BETTER]
     if not better:
         return _keep_baseline(arms)
@@ -69,6 +71,11 @@ def _nothing(study: StudyEvidence) -> Choice:
         arm=None,
         sentence=f"Nothing is chosen: {BASELINE} was stopped, and {count} not brought to an end.",
     )
+
+
+def _nothing_to_keep() -> Choice:
+    sentence = f"Nothing is chosen: no trial of {BASELINE} was completed."
+    return Choice(kind=ChoiceKind.NOTHING, arm=None, sentence=sentence)
 
 
 def _not_yet(study: StudyEvidence) -> Choice:

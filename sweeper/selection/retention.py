@@ -57,12 +57,19 @@ class Retention:
         return self.verdict in {RetentionVerdict.PASSED, RetentionVerdict.NOT_MEASURED}
 
 
-def guard_retention(study: StudyEvidence, arm: str) -> Retention:
-    """Returns the guard's verdict on one arm."""
+def guard_retention(study: StudyEvidence, arm: str, *, is_comparable: bool = True) -> Retention:
+    """Returns the guard's verdict on one arm.
+
+    Args:
+        is_comparable: Whether every gate held; no difference is taken of an arm where one did not.
+    """
     pairs = list(zip(study.cells_of(arm), study.cells_of(BASELINE), strict=True))
-    differences = finite(_difference(mine, theirs) for mine, theirs in pairs)
+    compared = pairs if is_comparable else []
+    differences = finite(_difference(mine, theirs) for mine, theirs in compared)
     cells = [mine for mine, _ in pairs]
     verdict, reason = _judge(study, cells, differences)
+    if verdict is RetentionVerdict.INCONCLUSIVE and not is_comparable:
+        reason = f"it is not comparable with {BASELINE}"
     above = finite(_above_initial(cell) for cell in cells)
     return Retention(
         verdict=verdict,

@@ -145,6 +145,14 @@ def test_nothing_is_chosen_when_no_arm_is_eligible(make_study):
     )
 
 
+@pytest.mark.parametrize("half", [HALF, [Reason.KILLED] * 5], ids=["half completed", "none did"])
+def test_nothing_is_chosen_when_no_trial_of_the_baseline_was_completed(make_study, half):
+    found = chosen(make_study({"half": half, "baseline": [Reason.CODE_ERROR] * 5}, closed=True))
+
+    assert (found.kind, found.arm) == (ChoiceKind.NOTHING, None)
+    assert found.sentence == "Nothing is chosen: no trial of baseline was completed."
+
+
 @pytest.mark.parametrize("last", [None, Reason.KILLED, Reason.WALL_CLOCK, Reason.CODE_ERROR])
 def test_nothing_is_chosen_yet_while_a_trial_may_go_on(make_study, last):
     study = make_study(

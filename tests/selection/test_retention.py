@@ -5,6 +5,7 @@ import math
 import pytest
 
 from sweeper.records import Reason
+from sweeper.selection.comparison import compare
 from sweeper.selection.retention import RetentionVerdict, guard_retention
 
 FIVE = {"half": [1.59, 1.58, 1.60, 1.57, 1.56], "baseline": [1.60, 1.61, 1.62, 1.60, 1.59]}
@@ -115,6 +116,20 @@ def test_a_loss_that_was_not_recorded_is_not_a_pass(make_study, retain):
     assert found.sentence == (
         "half is not shown to pass the retention guard: a completed trial has no retention loss on "
         "record."
+    )
+
+
+def test_of_an_arm_that_is_not_comparable_no_retention_difference_is_told(
+    make_study, retain, alter
+):
+    kept = dict.fromkeys(FIVE, START)
+    study = alter(retain(make_study(FIVE), kept), "half", 0, initial_digest="other")
+    (half,) = compare(study).arms
+
+    found = half.retention
+    assert (found.n, found.mean, found.lower, found.upper) == (0, None, None, None)
+    assert found.sentence == (
+        "half is not shown to pass the retention guard: it is not comparable with baseline."
     )
 
 
