@@ -174,7 +174,7 @@ def _build(
             place.built_url,
             name=remains.study.name,
             factor=remains.study.factor_key.rpartition(".")[2],
-            cells=remains.cells,
+            cells=[cell for cell in remains.cells if cell.round == 0],
         )
         with contextlib.closing(optuna_study):
             restoring = Restoring(

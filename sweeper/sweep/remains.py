@@ -10,7 +10,7 @@ from pydantic import ValidationError
 
 from sweeper.errors import EventsDamaged, Fault, RunFolderError, StudyConflict
 from sweeper.records import Event
-from sweeper.selection.chain import Link, verify
+from sweeper.selection.chain import EntryKind, Link, verify
 from sweeper.store.planning import RecordedStudy
 from sweeper.study.chain_file import read_chain_file
 from sweeper.study.fingerprint import fingerprint
@@ -71,6 +71,15 @@ class Remains:
     journal: JournalFile
     chain: tuple[Link, ...]
     data: Mapping[str, object]
+
+    def cells_added_until(self, at: str) -> tuple[Cell, ...]:
+        """Returns the cells that the study had at that time, by the database's clock.
+
+        A round whose entry the chain has not was there from the start, as far as is known.
+        """
+        notes = (link for link in self.chain if link.kind == EntryKind.NOTE)
+        later = {link.facts.get("round") for link in notes if link.at > at}
+        return tuple(cell for cell in self.cells if cell.round not in later)
 
 
 def remains_of(folder: StudyFolder) -> Remains:

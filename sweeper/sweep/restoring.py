@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import os
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 
 from sweeper.errors import Fault, RunFolderError
@@ -13,6 +13,7 @@ from sweeper.store.claims import Claim, Owner
 from sweeper.store.interventions import Intervention
 from sweeper.store.restoring import Entry
 from sweeper.store.store import StudyStore
+from sweeper.study.plan import Cell
 from sweeper.study.spec import TrialSpec
 from sweeper.sweep.finishing import Terms, finish_attempt
 from sweeper.sweep.optuna_study import OptunaStudy
@@ -59,10 +60,10 @@ class Restoring:
             self.tell("the chain has no mirror in the run folder: it begins anew")
         store.record_study(remains.study, data=remains.data)
         store.add_cells(remains.cells)
-        self.optuna_study.enqueue(fingerprint=remains.study.fingerprint)
-        store.link_optuna(self.optuna_study.numbers())
         for entry in remains.journal.entries:
+            self._queue(remains.cells_added_until(entry.at))
             self._intervention(entry)
+        self._queue(remains.cells)
         for cell in remains.cells:
             self._attempts(cell.id, until=len(remains.attempts.get(cell.id, ())), is_over=False)
 
@@ -76,6 +77,12 @@ class Restoring:
         if state is not None:
             self.store.restored.state(state)
         reconcile(self.store, self.optuna_study)
+
+    def _queue(self, cells: Sequence[Cell]) -> None:
+        """Queues Optuna's trials for the cells that have none."""
+        self.optuna_study.add(cells)
+        self.optuna_study.enqueue(fingerprint=self.remains.study.fingerprint)
+        self.store.link_optuna(self.optuna_study.numbers())
 
     def _intervention(self, entry: Entry) -> None:
         if entry.cell is not None:

@@ -22,6 +22,7 @@ from sweeper.study.spec import TrialSpec
 from sweeper.sweep.extending import Extending, next_round, plan_on_record
 from sweeper.sweep.founding import founded
 from sweeper.sweep.freezing import Wish, choice_of
+from sweeper.sweep.interventions import retry_trial
 from sweeper.sweep.observer import SilentObserver
 from sweeper.sweep.rebuilding import rebuild
 from sweeper.sweep.stop_request import StopRequest
@@ -325,14 +326,39 @@ class _Watched(Extending):
     added = False
 
 
+def on_record(study):
+    with StudyStore.read(study.url) as store:
+        return store.trials(), store.rounds.arms(), store.study().arms
+
+
 def test_a_lost_database_is_made_anew_with_the_rounds(grown):
     study = grown[0]
-    with StudyStore.read(study.url) as store:
-        before = store.trials(), store.rounds.arms(), store.study().arms
+    before = on_record(study)
     study.folder.database.unlink()
 
     rebuild(study.folder, replace=False, observer=SilentObserver())
 
-    with StudyStore.read(study.url) as store:
-        assert (store.trials(), store.rounds.arms(), store.study().arms) == before
+    assert on_record(study) == before
     assert told_of_rounds(study) == [("x0.25", 1), ("x0.125", 2)]
+
+
+def test_made_anew_a_round_comes_behind_the_trial_that_was_retried_before_it(grow):
+    study = grow(1, rule="never")
+    study.run(launcher=CRASH.Instant(fails_in_half_of_seed_1))
+    retry_trial(study.file, study.folder, "half/1", observer=SilentObserver())
+    run(study)
+    before = on_record(study)
+    assert {row["trial"]: row["optuna_number"] for row in before[0]} == {
+        **dict(zip(DECLARED, [0, 1, 2, 6, 4, 5], strict=True)),
+        **dict(zip(FIRST_ROUND, [7, 8, 9], strict=True)),
+    }
+    study.folder.database.unlink()
+
+    rebuild(study.folder, replace=False, observer=SilentObserver())
+
+    assert on_record(study) == before
+
+
+def fails_in_half_of_seed_1(trial):
+    fails = trial.spec["cell"] == "half/1"
+    return trial.late_error() if fails else trial.better_when_lower()
