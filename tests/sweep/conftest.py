@@ -128,3 +128,23 @@ def optuna_trials():
         return found
 
     return read
+
+
+@pytest.fixture
+def on_server(postgres, monkeypatch):
+    """The `run.storage` of small studies on a server, with its password in the environment."""
+    monkeypatch.setenv("STUDY_PASSWORD", postgres.PASSWORD)
+    yield f"postgresql+psycopg://{postgres.USER}:${{STUDY_PASSWORD}}@{postgres.place}"
+    for schema in small_schemas(postgres):
+        postgres.execute(f'DROP SCHEMA "{schema}" CASCADE')
+
+
+@pytest.fixture
+def schemas(postgres):
+    """Asks for the names of the schemas of small studies on the server."""
+    return lambda: small_schemas(postgres)
+
+
+def small_schemas(postgres):
+    query = "SELECT nspname FROM pg_namespace WHERE nspname LIKE 'sweeper\\_small%' ORDER BY 1"
+    return [name for (name,) in postgres.execute(query)]

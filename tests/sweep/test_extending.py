@@ -62,9 +62,10 @@ def quick():
         yield
 
 
-def make(place, extensions, *, seeds=str(list(SEEDS)), rule="baseline_failed"):
+def make(place, extensions, *, seeds=str(list(SEEDS)), rule="baseline_failed", storage="sqlite"):
     """Makes a study of half and baseline; the lower the rate, the better."""
-    return CRASH.SMALL.SmallStudy(place, seeds=seeds, extensions=str(extensions), rule=rule)
+    settings = {"extensions": str(extensions), "rule": rule, "storage": storage}
+    return CRASH.SMALL.SmallStudy(place, seeds=seeds, **settings)
 
 
 @pytest.fixture
@@ -91,6 +92,17 @@ def due(before_the_round, tmp_path):
     """A study whose coordinator was killed between the decision for an arm and its record."""
     shutil.copytree(before_the_round, tmp_path, dirs_exist_ok=True)
     return make(tmp_path, 1)
+
+
+@pytest.fixture(params=["file", "server"])
+def due_anywhere(request):
+    """A study as `due` is, in a file or on a server."""
+    if request.param == "file":
+        return request.getfixturevalue("due")
+    grow, storage = (request.getfixturevalue(name) for name in ("grow", "on_server"))
+    study = grow(1, storage=storage)
+    killed(study, "before")
+    return study
 
 
 class Told(SilentObserver):
@@ -255,8 +267,8 @@ class TestKilled:
         assert [cell["id"] for cell in planned["cells"]] == [*DECLARED, *FIRST_ROUND]
         assert [name for name, _ in planned["arms"]] == ["baseline", "half"]
 
-    def test_of_two_that_come_at_once_one_adds_the_arm_and_both_know_it(self, due):
-        study = due
+    def test_of_two_that_come_at_once_one_adds_the_arm_and_both_know_it(self, due_anywhere):
+        study = due_anywhere
 
         with contextlib.ExitStack() as opened:
             both = [_extending(study, opened) for _ in range(2)]

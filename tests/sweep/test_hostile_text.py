@@ -20,14 +20,6 @@ UNREADABLE = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\ud800-\udfff\u202e]")
 PROSE = '"\\0 \\e[31m [red]x[/red] \\u202E <b>"'
 
 
-@pytest.fixture
-def on_server(postgres, monkeypatch):
-    """The `run.storage` of a study on a server."""
-    monkeypatch.setenv("STUDY_PASSWORD", postgres.PASSWORD)
-    yield f"postgresql+psycopg://{postgres.USER}:${{STUDY_PASSWORD}}@{postgres.place}"
-    postgres.execute('DROP SCHEMA "sweeper_small" CASCADE')
-
-
 @pytest.fixture(params=["file", "server"])
 def hostile(request, small, tmp_path):
     """A study whose file and whose first trial say such things, after its run."""

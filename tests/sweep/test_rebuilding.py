@@ -205,20 +205,6 @@ def refusal(retried):
     return ask
 
 
-@pytest.fixture
-def on_server(postgres, monkeypatch):
-    """The `run.storage` of a study on a server, with its password in the environment."""
-    monkeypatch.setenv("STUDY_PASSWORD", postgres.PASSWORD)
-    yield f"postgresql+psycopg://{postgres.USER}:${{STUDY_PASSWORD}}@{postgres.place}"
-    for schema in schemas(postgres):
-        postgres.execute(f'DROP SCHEMA "{schema}" CASCADE')
-
-
-def schemas(postgres):
-    query = "SELECT nspname FROM pg_namespace WHERE nspname LIKE 'sweeper\\_small%' ORDER BY 1"
-    return [name for (name,) in postgres.execute(query)]
-
-
 def test_a_rebuilt_database_equals_the_lost_one_and_the_study_goes_on(small, tmp_path):
     eventful = eventful_study(small, tmp_path)
     before = record(eventful)
@@ -234,7 +220,7 @@ def test_a_rebuilt_database_equals_the_lost_one_and_the_study_goes_on(small, tmp
     assert eventful.run().counts == {"completed": 5}
 
 
-def test_on_a_server_it_is_the_same(small, tmp_path, on_server, postgres):
+def test_on_a_server_it_is_the_same(small, tmp_path, on_server, postgres, schemas):
     study = eventful_study(small, tmp_path, storage=on_server)
     before = record(study)
     postgres.execute('DROP TABLE "sweeper_small".sweeper_update CASCADE')
@@ -245,7 +231,7 @@ def test_on_a_server_it_is_the_same(small, tmp_path, on_server, postgres):
     assert (done.condition, done.aside) == (Condition.BROKEN, "schema sweeper_small~aside-1")
     with pytest.raises(StudyConflict, match="is whole, and is not replaced"):
         silent(study)
-    assert schemas(postgres) == ["sweeper_small", "sweeper_small~aside-1"]
+    assert schemas() == ["sweeper_small", "sweeper_small~aside-1"]
     assert study.run().did_nothing
 
 
