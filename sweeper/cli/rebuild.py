@@ -53,7 +53,7 @@ def rebuild(
     write(f"The database was made anew: {done.place}")
     if done.aside is not None:
         write(f"The old one is kept: {done.aside}")
-    name_next("run", study)
+    name_next("status", study)
 
 
 def _print(found: Rebuilding, *, verb: str) -> None:

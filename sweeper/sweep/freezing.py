@@ -98,7 +98,7 @@ def freeze(
     """
     with attended(study_file, folder, observer) as store:
         choice = choice_of(store, folder, read, wish=wish)
-        why = "the choice was frozen without it"
+        why = "the choice was frozen"
         link = store.freeze(choice, why if wish.reason is None else f"{why}: {wish.reason}")
     return Freeze(choice=choice, digest=link.digest)
 

@@ -169,12 +169,12 @@ def test_open_trials_are_refused_unless_partial_and_with_a_reason(all_but_one):
     with study.open() as store:
         cell = next(cell for cell in store.cells() if cell.cell == "half/4")
         assert (cell.outcome, cell.reason, cell.detail) == (
-            "cancelled", "user_cancelled", "the choice was frozen without it: no machine",
+            "cancelled", "user_cancelled", "the choice was frozen: no machine",
         )  # fmt: skip
     _, trials = optuna_study(study)
     left = next(trial for trial in trials if trial.user_attrs["cell"] == "half/4")
     assert left.state is optuna.trial.TrialState.FAIL
-    assert left.user_attrs["detail"] == "the choice was frozen without it: no machine"
+    assert left.user_attrs["detail"] == "the choice was frozen: no machine"
 
 
 def test_where_nothing_is_chosen_there_is_nothing_to_freeze(founded_only):

@@ -449,7 +449,7 @@ def test_the_command_says_what_it_would_do_then_what_it_did(retried, capsys):
     assert f"{retried.folder.database}: there is none." in planned.err
     assert re.search(r"half/0 +2 +completed +budget_reached +10 +-", planned.out)
     assert f"The database was made anew: {retried.folder.database}" in done.out
-    assert "Next: sweeper run" in done.err
+    assert "Next: sweeper status" in done.err
 
 
 def test_a_lost_database_is_refused_with_the_way_out(retried):
