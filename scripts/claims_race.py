@@ -75,7 +75,9 @@ class Round:
 def main() -> int:
     """Runs the races and prints a line for each way and database."""
     if sys.argv[1:2] == ["claim"]:
-        claim_until_none_is_left(*sys.argv[2:])
+        for asked in sys.stdin:
+            claim_until_none_is_left(*asked.split())
+            say("done")
         return 0
     choices = parse()
     verdicts = []
@@ -83,11 +85,12 @@ def main() -> int:
         folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="race-")))
         folder.chmod(0o755)
         urls = {name: stack.enter_context(databases(name, folder)) for name in choices.databases}
+        claimers = stack.enter_context(claimers_ready(choices.claimers))
         print("way        database     rounds  claims  cells twice  cells missed  claims/s")
         for way in (way for way in WAYS if way not in choices.skip):
             for name in choices.databases:
                 count = choices.spoiled_rounds if way in SPOILED else choices.rounds
-                races = [race(way, next(urls[name]), choices) for _ in range(count)]
+                races = [race(claimers, way, next(urls[name]), choices) for _ in range(count)]
                 verdicts.append(report(way, name, races, choices.cells))
     return 0 if all(verdicts) else 1
 
@@ -125,17 +128,30 @@ def schema(number: int) -> str:
     return quote(f'-csearch_path="sweeper_race-{number}"', safe="")
 
 
-def race(way: str, url: str, choices: argparse.Namespace) -> Round:
+@contextlib.contextmanager
+def claimers_ready(count: int) -> Iterator[list[subprocess.Popen[str]]]:
+    """Starts the processes that claim in every race, and sees to it that none has failed."""
+    arguments = [sys.executable, __file__, "claim"]
+    claimers = [
+        subprocess.Popen(arguments, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+        for _ in range(count)
+    ]
+    yield claimers
+    for claimer in claimers:
+        claimer.communicate()
+        assert claimer.returncode == 0, "a claimer failed"
+
+
+def race(
+    claimers: list[subprocess.Popen[str]], way: str, url: str, choices: argparse.Namespace
+) -> Round:
     """Makes the database, lets the processes loose on it, and returns what they claimed."""
     if way == "stock":
         queue_stock_trials(url, choices.cells)
     else:
         make_study(url, choices.cells, guarded=way != "unguarded")
-    arguments = [sys.executable, __file__, "claim", way, url, str(choices.cells)]
-    claimers = [
-        subprocess.Popen(arguments, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
-        for _ in range(choices.claimers)
-    ]
+    for claimer in claimers:
+        tell(claimer, f"{way} {url} {choices.cells}")
     for claimer in claimers:
         said(claimer)
     began = time.monotonic()
@@ -149,26 +165,30 @@ def conduct(claimers: list[subprocess.Popen[str]]) -> Counter[str]:
     waiting = list(claimers)
     while waiting:
         for claimer in waiting:
-            assert claimer.stdin is not None
-            claimer.stdin.write("go\n")
-            claimer.stdin.flush()
+            tell(claimer, "go")
         still = []
         for claimer in waiting:
-            while (word := said(claimer)) not in {"", "wait"}:
+            while (word := said(claimer)) not in {"done", "wait"}:
                 claims[word] += 1
             if word == "wait":
                 still.append(claimer)
         waiting = still
-    for claimer in claimers:
-        claimer.communicate()
-        assert claimer.returncode == 0, "a claimer failed"
     return claims
 
 
+def tell(claimer: subprocess.Popen[str], word: str) -> None:
+    """Tells a claimer what it waits for."""
+    assert claimer.stdin is not None
+    claimer.stdin.write(f"{word}\n")
+    claimer.stdin.flush()
+
+
 def said(claimer: subprocess.Popen[str]) -> str:
-    """Returns the claimer's next word; empty when it has ended."""
+    """Returns the claimer's next word."""
     assert claimer.stdout is not None
-    return claimer.stdout.readline().strip()
+    word = claimer.stdout.readline().strip()
+    assert word, "a claimer failed"
+    return word
 
 
 def make_study(url: str, cells: int, *, guarded: bool) -> None:
@@ -256,7 +276,7 @@ def ask_until_none_is_left(url: str, trials: int) -> None:
 
 
 def say(word: str) -> None:
-    """Tells the one who conducts."""
+    """Says it to the one who conducts."""
     sys.stdout.write(f"{word}\n")
     sys.stdout.flush()
 

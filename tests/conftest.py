@@ -1,6 +1,8 @@
 """Random order, but whole studies first: no core waits for them at the end. A PostgreSQL server."""
 
 import contextlib
+import fcntl
+import gc
 import importlib.util
 import itertools
 import os
@@ -15,7 +17,22 @@ from urllib.parse import quote
 
 import psycopg
 import pytest
-import torch
+
+gc.disable()  # what is imported and collected stays: there is nothing to look for until then
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_configure(config):
+    """Properties are tried on fewer examples in the inner loop."""
+    if config.getoption("--hypothesis-profile") == "quick":
+        from hypothesis import settings
+
+        settings.register_profile("quick", max_examples=20)
+
+
+def pytest_collection_finish():
+    gc.freeze()
+    gc.enable()
 
 
 @pytest.hookimpl(trylast=True)
@@ -31,16 +48,24 @@ def pytest_generate_tests(metafunc):
 
 
 def pytest_runtest_setup(item):
-    if item.get_closest_marker("gpu") and not torch.cuda.is_available():
-        pytest.skip("needs an NVIDIA GPU")
+    if item.get_closest_marker("gpu"):
+        import torch
+
+        if not torch.cuda.is_available():
+            pytest.skip("needs an NVIDIA GPU")
 
 
 @pytest.fixture(scope="session")
-def decided_studies(tmp_path_factory):
+def recorded_studies():
+    """The module that puts studies on record; see `recorded_studies.py`."""
+    return _of_reports("recorded_studies")
+
+
+@pytest.fixture(scope="session")
+def decided_studies(recorded_studies, made_once):
     """The module that puts a study with an answer on record, and a place with one; to be copied."""
-    recorded, decided = map(_of_reports, ("recorded_studies", "decided_studies"))
-    place = tmp_path_factory.mktemp("decided")
-    decided.decided(place, recorded)
+    recorded, decided = recorded_studies, _of_reports("decided_studies")
+    place = made_once("decided", lambda place: decided.decided(place, recorded))
     return decided, recorded, place
 
 
@@ -54,13 +79,17 @@ def decided(decided_studies, tmp_path):
 
 
 @pytest.fixture(scope="session")
-def frozen_place(decided_studies, tmp_path_factory):
+def frozen_place(decided_studies, made_once):
     """A place with the same study once its choice is frozen; to be copied."""
-    place = tmp_path_factory.mktemp("frozen") / "frozen"
-    shutil.copytree(decided_studies[2], place)
-    command = [sys.executable, "-m", "sweeper", "select", str(place / "study.yaml")]
-    subprocess.run(command, check=True, capture_output=True)
-    return place
+    from sweeper.cli.main import main
+
+    def freeze(place):
+        shutil.copytree(decided_studies[2], place, dirs_exist_ok=True)
+        with pytest.raises(SystemExit) as end:
+            main(["select", str(place / "study.yaml")])
+        assert end.value.code == 0
+
+    return made_once("frozen", freeze)
 
 
 @pytest.fixture
@@ -85,13 +114,35 @@ def earlier_choices():
     return _loaded(Path(__file__).parent / "study" / "earlier_choices.py")
 
 
+@pytest.fixture(scope="session")
+def made_once(tmp_path_factory):
+    """Returns a folder that all processes of this test run share, made by the first to ask."""
+    base = tmp_path_factory.getbasetemp()
+    shared = base.parent if "PYTEST_XDIST_WORKER" in os.environ else base
+
+    def folder_of(name, make):
+        place, whole = shared / name, shared / f"{name}.whole"
+        with (shared / f"{name}.lock").open("w") as lock:
+            fcntl.flock(lock, fcntl.LOCK_EX)
+            if not whole.exists():
+                shutil.rmtree(place, ignore_errors=True)
+                place.mkdir()
+                make(place)
+                whole.touch()
+        return place
+
+    return folder_of
+
+
 def _of_reports(name):
     return _loaded(Path(__file__).parent / "report" / f"{name}.py")
 
 
 def _loaded(program):
-    name = program.stem
-    spec = importlib.util.spec_from_file_location(f"shared_{name}", program)
+    name = f"shared_{program.parent.name}_{program.stem}"
+    if name in sys.modules:
+        return sys.modules[name]
+    spec = importlib.util.spec_from_file_location(name, program)
     module = importlib.util.module_from_spec(spec)
     sys.modules[spec.name] = module  # dataclasses look for it there
     spec.loader.exec_module(module)
@@ -306,9 +357,10 @@ class Line:
 
 
 def _carry(source: socket.socket, target: socket.socket) -> None:
-    with contextlib.suppress(OSError):
+    with contextlib.suppress(OSError):  # as when the server ends while it is being asked
         while answer := source.recv(65536):
             target.sendall(answer)
+    with contextlib.suppress(OSError):
         target.shutdown(socket.SHUT_WR)
 
 

@@ -54,9 +54,11 @@ def faults_in(source):
     ]
 
 
-@pytest.mark.parametrize("module", MODULES, ids=lambda m: str(m.relative_to(PACKAGE)))
-def test_a_module_unpickles_nothing(module):
-    assert faults_in(module.read_text(encoding="utf-8")) == []
+def test_no_module_unpickles_anything():
+    found = {str(m.relative_to(PACKAGE)): faults_in(m.read_text("utf-8")) for m in MODULES}
+
+    assert len(found) > 100
+    assert {module: faults for module, faults in found.items() if faults} == {}
 
 
 @pytest.mark.parametrize(

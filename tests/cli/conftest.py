@@ -1,11 +1,14 @@
 """The command line called in this process, on recorded studies (see ../report)."""
 
+import functools
 import importlib.util
 from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
+import typer.main
 
+from sweeper.cli import main as entry
 from sweeper.cli.main import main
 
 SCRIPT = Path(__file__).parents[1] / "report" / "recorded_studies.py"
@@ -28,6 +31,16 @@ class Ran:
     status: int
     out: str
     err: str
+
+
+@pytest.fixture(autouse=True, scope="session")
+def one_application():
+    """The command line is put together once for the same commands, not for every call of it."""
+    original = entry.application
+    put_together = functools.cache(lambda _commands: typer.main.get_command(original()))
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(entry, "application", lambda: put_together(entry._COMMANDS))
+        yield
 
 
 @pytest.fixture

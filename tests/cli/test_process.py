@@ -6,6 +6,8 @@ import sys
 
 import pytest
 
+pytestmark = pytest.mark.costly
+
 
 def command(*arguments):
     return [sys.executable, "-m", "sweeper", *arguments]

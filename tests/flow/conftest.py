@@ -1,192 +1,47 @@
 """Whole studies on a tiny real model: files, child processes and a database, nothing pretended."""
 
-import itertools
+import hashlib
 import json
-import os
+import shutil
 import subprocess
 import sys
-import time
-from dataclasses import dataclass
 from pathlib import Path
 
-import psutil
+import laboratories
 import pytest
 
-WORDS = ["red", "blue", "green", "seven", "nine", "house", "river", "stone", "cloud", "bread"]
+from sweeper.study.folder import StudyFolder
+from sweeper.study.loading import load_study
+from sweeper.study.preparing import prepare
 
 
 @pytest.fixture(scope="session")
-def tiny_model(tmp_path_factory):
-    """A random two-layer Llama with a byte-level tokenizer, as a checkpoint folder."""
-    import torch
-    from tokenizers import Tokenizer, decoders, models, pre_tokenizers
-    from transformers import LlamaConfig, LlamaForCausalLM, PreTrainedTokenizerFast
-
-    alphabet = sorted(pre_tokenizers.ByteLevel.alphabet())
-    vocabulary = {token: number for number, token in enumerate(["<pad>", "<eos>", *alphabet])}
-    tokenizer = Tokenizer(models.BPE(vocab=vocabulary, merges=[]))
-    tokenizer.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
-    tokenizer.decoder = decoders.ByteLevel()
-    folder = tmp_path_factory.mktemp("model") / "tiny"
-    PreTrainedTokenizerFast(
-        tokenizer_object=tokenizer, pad_token="<pad>", eos_token="<eos>"
-    ).save_pretrained(folder)
-    torch.manual_seed(0)
-    LlamaForCausalLM(
-        LlamaConfig(
-            vocab_size=len(vocabulary),
-            hidden_size=32,
-            intermediate_size=64,
-            num_hidden_layers=2,
-            num_attention_heads=4,
-            num_key_value_heads=2,
-            max_position_embeddings=128,
-            tie_word_embeddings=False,
-            eos_token_id=1,
-            pad_token_id=0,
-        )
-    ).save_pretrained(folder)
-    return folder
+def tiny_model(made_once):
+    """A random two-layer Llama with a byte-level tokenizer, as a checkpoint folder. Read only."""
+    return made_once("tiny", laboratories.write_tiny_model)
 
 
-def records(first: int, count: int) -> list[dict[str, str]]:
-    """Question-answer records that share no prompt with another range of numbers."""
-    return [
-        {
-            "prompt": f"What follows {number} {WORDS[number % len(WORDS)]}?",
-            "answer": " ".join(
-                WORDS[(number + step) % len(WORDS)] for step in range(number % 3 + 1)
-            ),
-        }
-        for number in range(first, first + count)
-    ]
+@pytest.fixture(scope="session")
+def data(made_once):
+    """The folder with the records of every split. Read only."""
+    return made_once("data", laboratories.write_data)
 
 
-def write_jsonl(file: Path, rows: list[dict[str, str]]) -> None:
-    file.write_text("".join(json.dumps(row) + "\n" for row in rows), encoding="utf-8")
+@pytest.fixture(scope="session")
+def prepared(made_once, tiny_model, data):
+    """Returns what preparing `data` leaves when the model is tuned this way. To be copied."""
 
+    def of(tune):
+        def make(place):
+            study = laboratories.set_up(place, tiny_model, data=data, tune=tune)
+            if tune != laboratories.LORA:  # the records are the same, the adapter is another
+                shutil.copytree(of(laboratories.LORA), study.run_folder / "prepared")
+            prepare(load_study(study.study), StudyFolder(study.run_folder))
 
-@dataclass
-class Laboratory:
-    """A folder with a study file and its data, and the command line to run on it."""
+        name = hashlib.sha256(tune.encode()).hexdigest()[:12]
+        return made_once(f"prepared-{name}", make) / "runs" / "flow" / "prepared"
 
-    folder: Path
-    study: Path
-    model: Path
-
-    @property
-    def run_folder(self) -> Path:
-        return self.folder / "runs" / "flow"
-
-    def command(self, *arguments: str) -> list[str]:
-        return [sys.executable, "-m", "sweeper", *arguments]
-
-    def sweeper(self, *arguments: str, expect: int | None = 0) -> subprocess.CompletedProcess[str]:
-        done = subprocess.run(
-            self.command(*arguments),
-            cwd=self.folder,
-            capture_output=True,
-            text=True,
-            timeout=280,
-            check=False,
-        )
-        assert expect is None or done.returncode == expect, done.stdout + done.stderr
-        return done
-
-    def start(self, *arguments: str) -> subprocess.Popen[bytes]:
-        with self.log.open("wb") as log:
-            return subprocess.Popen(
-                self.command(*arguments), cwd=self.folder, stdout=log, stderr=subprocess.STDOUT
-            )
-
-    @property
-    def log(self) -> Path:
-        return self.folder / "run.log"
-
-    def rows(self, table: str, *more: str) -> list[dict[str, object]]:
-        return json.loads(self.sweeper(table, str(self.study), "--json", *more).stdout)
-
-    def processes(self) -> list[psutil.Process]:
-        """Every live process that was started for this laboratory's folder."""
-        mark = str(self.folder)
-        found = []
-        for process in psutil.process_iter():
-            try:
-                words = [*process.cmdline(), *process.environ().values(), process.cwd()]
-            except (psutil.Error, OSError):
-                continue
-            if process.pid != os.getpid() and any(mark in word for word in words):
-                found.append(process)
-        return found
-
-    def wait_for(self, what, *, seconds: float = 120):
-        """Polls until `what()` gives something true, and returns it."""
-        end = time.monotonic() + seconds
-        while time.monotonic() < end:
-            result = what()
-            if result:
-                return result
-            time.sleep(0.05)
-        raise AssertionError(f"did not happen within {seconds} s")
-
-
-LORA = "tune: lora\nlora: {rank: 4, alpha: 8, targets: all-linear}"
-
-STUDY = """\
-name: flow
-question: {{kind: rate_too_high, text: Is the rate too large?}}
-justification: A test.
-compare: {{key: training.learning_rate, multiply: {arms}}}
-seeds: {seeds}
-budget: {{target_tokens: {budget}}}
-model: {{path: {model}}}
-{tune}
-data:
-  train: {{path: train.jsonl}}
-  validation: {{path: validation.jsonl}}
-  test: {{path: test.jsonl}}
-  retention: {{path: retention.jsonl, format: text}}
-  max_length: 96
-  max_epochs: 4
-training:
-  learning_rate: {rate}
-  schedule: {{kind: cosine, warmup: {{fraction: 0.1}}}}
-  optimizer: {optimizer}
-  clip_norm: {clip}
-  records_per_update: 4
-evaluation: {{every: {{target_tokens: {every}}}}}
-run:
-  micro_batch: 2
-  slots: {slots}
-  checkpoint: {{every: {checkpoint}}}
-"""
-
-
-def set_up_laboratory(folder: Path, model: Path, **settings: object) -> Laboratory:
-    """Writes a study of few cells, with its data, into the folder."""
-    chosen = {
-        "arms": "{baseline: 1, double: 2}",
-        "seeds": "[0, 1]",
-        "budget": 600,
-        "rate": "2e-3",
-        "optimizer": "{kind: adamw}",
-        "clip": "1.0",
-        "every": 200,
-        "slots": "[cpu, cpu]",
-        "checkpoint": "10m",
-        "tune": LORA,
-        "model": model,
-    } | settings
-    write_jsonl(folder / "train.jsonl", records(0, 40))
-    write_jsonl(folder / "validation.jsonl", records(1000, 8))
-    write_jsonl(folder / "test.jsonl", records(2000, 8))
-    write_jsonl(
-        folder / "retention.jsonl",
-        [{"text": f"The {a} is near the {b}."} for a, b in itertools.pairwise(WORDS)],
-    )
-    study = folder / "study.yaml"
-    study.write_text(STUDY.format(**chosen), encoding="utf-8")
-    return Laboratory(folder, study, model)
+    return of
 
 
 @pytest.fixture(scope="session")
@@ -223,16 +78,66 @@ def _loaded_elsewhere(study, *models):
 
 
 @pytest.fixture(scope="session")
-def set_up():
-    """The function that writes a study with its data into a folder."""
-    return set_up_laboratory
+def set_up(prepared, data):
+    """The function that writes a study on `data` into a folder, prepared if its model is tuned so.
+
+    With `own_data=True` the folder has records of its own, for tests that change them, and what
+    the first command prepares is not there yet.
+    """
+
+    def written(folder, model, *, own_data=False, **settings):
+        if own_data:
+            return laboratories.set_up(folder, model, **settings)
+        study = laboratories.set_up(folder, model, data=data, **settings)
+        tune = settings.get("tune", laboratories.LORA)
+        shutil.copytree(prepared(tune), study.run_folder / "prepared")
+        return study
+
+    return written
 
 
 @pytest.fixture
-def laboratory(tmp_path, tiny_model):
+def laboratory(tmp_path, tiny_model, set_up):
     """Returns a function that sets up a study in this test's own folder."""
 
-    def prepared(**settings: object) -> Laboratory:
-        return set_up_laboratory(tmp_path, tiny_model, **settings)
+    def in_own_folder(**settings):
+        return set_up(tmp_path, tiny_model, **settings)
 
-    return prepared
+    return in_own_folder
+
+
+@pytest.fixture
+def like_undisturbed(laboratory):
+    """Returns a function that sets the study of `undisturbed` up, in this test's own folder."""
+
+    def in_own_folder(**changes):
+        return laboratory(**laboratories.STANDARD | changes)
+
+    return in_own_folder
+
+
+@pytest.fixture
+def on_postgres(postgres, monkeypatch):
+    """Returns a function that has a study kept on PostgreSQL; nothing of it is left there."""
+    monkeypatch.setenv("STUDY_PASSWORD", postgres.PASSWORD)
+    url = f"postgresql+psycopg://{postgres.USER}:${{STUDY_PASSWORD}}@{postgres.place}"
+
+    def kept(study):
+        with study.study.open("a", encoding="utf-8") as file:
+            file.write(f"  storage: {url}\n")
+        return study
+
+    yield kept
+    postgres.execute('DROP SCHEMA IF EXISTS "sweeper_flow" CASCADE')
+
+
+@pytest.fixture(scope="session")
+def undisturbed(made_once, tiny_model, data, set_up):
+    """A study of two arms and two seeds, run by two slots through the command line. Read only."""
+
+    def make(place):
+        study = set_up(place, tiny_model, **laboratories.STANDARD)
+        study.sweeper("run", str(study.study))
+
+    place = made_once("undisturbed", make)
+    return laboratories.Laboratory(place, place / "study.yaml", tiny_model, data)

@@ -8,7 +8,7 @@ pytestmark = pytest.mark.slow
 
 
 def refused(study, *expected, command="check"):
-    done = study.sweeper(command, str(study.study), expect=2)
+    done = study.here(command, str(study.study), expect=2)
     assert "Traceback" not in done.stderr
     for words in expected:
         assert words in done.stderr, done.stderr
@@ -31,7 +31,7 @@ def edit(study, old, new):
         ("learning_rate: 2e-3", "learning_rate: -1e-4", ["learning_rate", "-1e-4"]),
         ("learning_rate: 2e-3", "learning_rate: .nan", ["learning_rate", ".nan"]),
         ("learning_rate: 2e-3", "learning_rate: 5e5", ["learning_rate", "5e-5"]),
-        ("max_epochs: 4", "max_epochs: 1", ["max_epochs", "600"]),
+        ("target_tokens: 600", "target_tokens: 6000", ["max_epochs", "6000"]),
         ("targets: all-linear", "targets: [q_proj, vproj]", ["vproj", "v_proj"]),
     ],
     ids=[
@@ -63,21 +63,21 @@ def test_all_faults_of_a_study_file_come_at_once(laboratory):
 
 
 def test_a_missing_training_file(laboratory):
-    study = laboratory()
+    study = laboratory(own_data=True)
     (study.folder / "train.jsonl").unlink()
 
     refused(study, "train.jsonl")
 
 
 def test_an_empty_training_file(laboratory):
-    study = laboratory()
+    study = laboratory(own_data=True)
     (study.folder / "train.jsonl").write_text("")
 
     refused(study, "train.jsonl", "empty")
 
 
 def test_a_truncated_training_file(laboratory):
-    study = laboratory()
+    study = laboratory(own_data=True)
     file = study.folder / "train.jsonl"
     file.write_bytes(file.read_bytes()[:-20])
 
@@ -85,7 +85,7 @@ def test_a_truncated_training_file(laboratory):
 
 
 def test_a_record_without_an_answer(laboratory):
-    study = laboratory()
+    study = laboratory(own_data=True)
     with (study.folder / "train.jsonl").open("a") as stream:
         stream.write(json.dumps({"prompt": "What is missing?"}) + "\n")
 
@@ -93,7 +93,7 @@ def test_a_record_without_an_answer(laboratory):
 
 
 def test_validation_equal_to_training(laboratory):
-    study = laboratory()
+    study = laboratory(own_data=True)
     (study.folder / "validation.jsonl").write_bytes((study.folder / "train.jsonl").read_bytes())
 
     refused(study, "validation", "train")
@@ -101,7 +101,7 @@ def test_validation_equal_to_training(laboratory):
 
 def test_a_run_folder_that_cannot_be_written(laboratory):
     """Root may write anywhere, so a file stands where the folder would have to be made."""
-    study = laboratory()
+    study = laboratory(own_data=True)
     (study.folder / "runs").write_text("in the way")
 
     refused(study, "runs", command="run")
@@ -109,7 +109,7 @@ def test_a_run_folder_that_cannot_be_written(laboratory):
 
 
 def test_a_study_that_does_not_exist(laboratory):
-    study = laboratory()
+    study = laboratory(own_data=True)
     study.study.unlink()
 
     refused(study, "study.yaml", command="status")

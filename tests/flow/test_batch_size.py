@@ -13,7 +13,12 @@ pytestmark = pytest.mark.slow
 def study(tmp_path_factory, tiny_model, set_up):
     """Two arms of 4 and 8 records per update, one seed; nothing else differs."""
     made = set_up(
-        tmp_path_factory.mktemp("batches"), tiny_model, seeds="[0]", budget=300, every=150
+        tmp_path_factory.mktemp("batches"),
+        tiny_model,
+        seeds="[0]",
+        budget=300,
+        every=150,
+        slots="[cpu]",
     )
     text = made.study.read_text()
     text = text.replace("key: training.learning_rate", "key: training.records_per_update")
@@ -22,7 +27,7 @@ def study(tmp_path_factory, tiny_model, set_up):
 
 
 def test_arms_of_other_batch_sizes_read_the_same_in_other_windows(study):
-    check = json.loads(study.sweeper("check", str(study.study), "--json").stdout)
+    check = json.loads(study.here("check", str(study.study), "--json").stdout)
     study.sweeper("run", str(study.study))
 
     planned = {each["arm"]: each["planned"] for each in check["exposures"]}

@@ -12,6 +12,7 @@ pytestmark = pytest.mark.slow
 SETTINGS = {
     "seeds": "[0]",
     "every": 200,
+    "slots": "[cpu]",
     "rate": "2e-2",
     "tune": "selection: {checkpoint: best_validation}\ntune: lora\nlora: {rank: 4, alpha: 8}",
 }
@@ -22,7 +23,7 @@ LAST = 3
 @pytest.fixture(scope="module")
 def finished(tmp_path_factory, tiny_model, set_up):
     """A study whose validation split asks for letters that training makes ever less likely."""
-    laboratory = set_up(tmp_path_factory.mktemp("best"), tiny_model, **SETTINGS)
+    laboratory = set_up(tmp_path_factory.mktemp("best"), tiny_model, own_data=True, **SETTINGS)
     records = [{"prompt": f"Say {number}.", "answer": "XQZ" * 4} for number in range(8)]
     lines = "".join(json.dumps(record) + "\n" for record in records)
     (laboratory.folder / "validation.jsonl").write_text(lines, encoding="utf-8")
@@ -76,5 +77,5 @@ def test_both_kinds_of_weights_are_kept_and_differ_where_the_last_is_not_the_bes
 
 
 def test_the_comparison_says_which_loss_it_compares(finished):
-    shown = finished.sweeper("compare", str(finished.study)).stdout
+    shown = finished.here("compare", str(finished.study)).stdout
     assert "Validation loss where it was lowest, nats per target token" in shown

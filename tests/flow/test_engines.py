@@ -22,7 +22,7 @@ COMPARED = ["trial", "outcome", "initial_loss", "validation_loss", "retention_lo
 @pytest.fixture(scope="module")
 def local(tmp_path_factory, tiny_model, set_up):
     """The same study, run on this host."""
-    laboratory = set_up(tmp_path_factory.mktemp("local"), tiny_model, **SETTINGS)
+    laboratory = set_up(tmp_path_factory.mktemp("local"), tiny_model, **SETTINGS, slots="[cpu]")
     laboratory.sweeper("run", str(laboratory.study))
     return results(laboratory)
 

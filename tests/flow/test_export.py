@@ -26,9 +26,10 @@ def adapter_study(tmp_path_factory, tiny_model, set_up):
         seeds="[0]",
         budget=200,
         every=100,
+        slots="[cpu]",
     )
     study.sweeper("run", str(study.study))
-    study.sweeper("select", str(study.study))
+    study.here("select", str(study.study))
     return study
 
 
@@ -36,8 +37,8 @@ def adapter_study(tmp_path_factory, tiny_model, set_up):
 def exports(adapter_study):
     """The folders: the frozen adapter, and the same merged into its base."""
     chosen, merged = (adapter_study.folder / name for name in ("chosen", "merged"))
-    adapter_study.sweeper("export", str(adapter_study.study), str(chosen))
-    adapter_study.sweeper("export", str(adapter_study.study), str(merged), "--merged")
+    adapter_study.here("export", str(adapter_study.study), str(chosen))
+    adapter_study.here("export", str(adapter_study.study), str(merged), "--merged")
     return chosen, merged
 
 
@@ -70,7 +71,10 @@ def test_a_merged_model_has_no_adapter_in_it(exports):
 
 
 def test_nothing_that_is_exported_says_where_it_was_made(exports, adapter_study):
-    here = [str(path).encode() for path in (adapter_study.model, adapter_study.folder.parent)]
+    here = [
+        str(path).encode()
+        for path in (adapter_study.model, adapter_study.folder.parent, adapter_study.data)
+    ]
 
     files = [path for folder in exports for path in folder.rglob("*") if path.is_file()]
 

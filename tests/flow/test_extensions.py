@@ -19,6 +19,7 @@ def study(tmp_path_factory, tiny_model, set_up):
         budget=120,
         every=60,
         rate="1e-4",
+        slots="[cpu]",
     )
     text = made.study.read_text()
     made.study.write_text(f"{text}selection: {{extensions: 1}}\n")
@@ -26,7 +27,7 @@ def study(tmp_path_factory, tiny_model, set_up):
 
 
 def test_a_study_whose_best_rate_is_at_the_edge_goes_on_beyond_it(study):
-    told = study.sweeper("check", str(study.study)).stdout
+    told = study.here("check", str(study.study)).stdout
     ran = study.sweeper("run", str(study.study))
 
     assert "which is 3 trials of 120 target tokens, 360 in all" in " ".join(told.split())
@@ -42,5 +43,5 @@ def test_a_study_whose_best_rate_is_at_the_edge_goes_on_beyond_it(study):
         ("x4", 1, ()),
     ]
     assert found.arms[1].difference.mean < found.arms[0].difference.mean < 0
-    assert "Round 1: x4 (0.0004) was added" in study.sweeper("status", str(study.study)).stdout
+    assert "Round 1: x4 (0.0004) was added" in study.here("status", str(study.study)).stdout
     assert json.loads((study.run_folder / "plan.json").read_text())["cells"][-1]["round"] == 1

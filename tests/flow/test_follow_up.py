@@ -6,10 +6,10 @@ import pytest
 
 import sweeper
 from sweeper.cli.main import main
+from sweeper.data.manifest import Manifest
 from sweeper.study.folder import StudyFolder
 from sweeper.study.loading import load_study
 from sweeper.study.plan import make_plan
-from sweeper.study.preparing import prepare
 
 pytestmark = pytest.mark.slow
 
@@ -28,7 +28,7 @@ def study(tmp_path_factory, tiny_model, set_up, earlier_choices):
     place = tmp_path_factory.mktemp("follow_up")
     made = set_up(place, tiny_model, seeds="[0]", budget=150, every=75, slots="[cpu]")
     first, earlier = load_study(made.study), StudyFolder(made.run_folder)
-    plan = make_plan(first, prepare(first, earlier), earlier.prepared)
+    plan = make_plan(first, Manifest.read(earlier.prepared), earlier.prepared)
     earlier_choices.freeze(earlier, plan.protocol, arm="double", name="flow", budget=150)
     # The same records and the same model: what is prepared of them is as good for the second.
     shutil.copytree(earlier.prepared, place / "runs" / "second" / "prepared")

@@ -13,15 +13,14 @@ from sweeper.records import Update, decode
 
 pytestmark = pytest.mark.slow
 
-SETTINGS = {"seeds": "[0]", "budget": 1500, "every": 400}
+CELLS = ("baseline/0", "double/0")
 
 
 @pytest.fixture(scope="module")
-def undisturbed(tmp_path_factory, tiny_model, set_up):
-    """The losses of the same study when nobody disturbs it."""
-    laboratory = set_up(tmp_path_factory.mktemp("undisturbed"), tiny_model, **SETTINGS)
-    laboratory.sweeper("run", str(laboratory.study))
-    return losses(laboratory)
+def expected(undisturbed):
+    """The losses of the same cells when nobody disturbs them."""
+    found = losses(undisturbed)
+    return {cell: found[cell] for cell in CELLS}
 
 
 def losses(laboratory):
@@ -83,21 +82,21 @@ def test_two_lifetimes_overlap_when_one_begins_before_the_other_has_ended(second
 
 
 @pytest.mark.parametrize(
-    ("whom", "frozen"),
+    ("whom", "frozen", "slots"),
     [
-        ("trial", True),
-        ("supervisor", True),
-        ("supervisor", False),
-        ("coordinator", True),
-        ("coordinator", False),
+        ("trial", True, 1),
+        ("supervisor", True, 2),
+        ("supervisor", False, 1),
+        ("coordinator", True, 2),
+        ("coordinator", False, 1),
     ],
 )
-def test_after_kill_minus_9_of_the(whom, frozen, laboratory, undisturbed):
+def test_after_kill_minus_9_of_the(whom, frozen, slots, like_undisturbed, expected):
     """The study ends like an undisturbed one, and the killed attempt is on record.
 
     A frozen trial cannot notice that it is alone; one that runs on does so by itself.
     """
-    study = laboratory(**SETTINGS)
+    study = like_undisturbed(seeds="[0]", slots=f"[{', '.join(['cpu'] * slots)}]")
     run = study.start("run", str(study.study))
 
     victim(study, whom, run, frozen=frozen).kill()
@@ -111,14 +110,14 @@ def test_after_kill_minus_9_of_the(whom, frozen, laboratory, undisturbed):
     lost = sweeper.attempts(study.study).query("outcome == 'lost'")
     assert lost["reason"].tolist() == [{"trial": "killed"}.get(whom, "worker_lost")]
     assert sweeper.trials(study.study)["outcome"].tolist() == ["completed", "completed"]
-    assert losses(study) == undisturbed
-    for cell in ("baseline/0", "double/0"):
+    assert losses(study) == expected
+    for cell in CELLS:
         assert not overlap(list(lifetimes(study, cell)))
     study.wait_for(lambda: not study.processes(), seconds=10)
 
 
-def test_ctrl_c_ends_resumable_and_the_same_command_goes_on(laboratory, undisturbed):
-    study = laboratory(**SETTINGS)
+def test_ctrl_c_ends_resumable_and_the_same_command_goes_on(like_undisturbed, expected):
+    study = like_undisturbed(seeds="[0]", slots="[cpu]")
     run = study.start("run", str(study.study))
     child = study.wait_for(lambda: in_mid_training(study))
 
@@ -128,8 +127,7 @@ def test_ctrl_c_ends_resumable_and_the_same_command_goes_on(laboratory, undistur
     assert run.wait(timeout=60) == 130
     study.wait_for(lambda: not study.processes(), seconds=10)
     assert (
-        "waiting"
-        in json.loads(study.sweeper("status", str(study.study), "--json").stdout)["counts"]
+        "waiting" in json.loads(study.here("status", str(study.study), "--json").stdout)["counts"]
     )
     study.sweeper("run", str(study.study))
-    assert losses(study) == undisturbed
+    assert losses(study) == expected

@@ -28,11 +28,15 @@ if any(word.startswith("sweeper.trial") for word in sys.orig_argv):
 
 @pytest.fixture
 def study(laboratory):
-    """Baseline, its repeat, and `double`, on two slots."""
-    made = laboratory(**SMALL)
-    text = made.study.read_text()
-    made.study.write_text(f"{text}selection: {{noise_floor: true}}\n")
-    return made
+    """Returns a function that sets up a study of the baseline, its repeat, and `double`."""
+
+    def on(slots):
+        made = laboratory(**SMALL, slots=slots)
+        text = made.study.read_text()
+        made.study.write_text(f"{text}selection: {{noise_floor: true}}\n")
+        return made
+
+    return on
 
 
 def losses_of(study, trial):
@@ -40,6 +44,7 @@ def losses_of(study, trial):
 
 
 def test_two_runs_of_the_baseline_agree_to_the_last_bit(study):
+    study = study("[cpu, cpu]")
     study.sweeper("run", str(study.study))
 
     floor = sweeper.compare(study.study).noise_floor
@@ -57,6 +62,7 @@ def test_two_runs_of_the_baseline_agree_to_the_last_bit(study):
 
 
 def test_planted_nondeterminism_gives_a_floor_above_0(study, tmp_path, monkeypatch):
+    study = study("[cpu]")
     (tmp_path / "site").mkdir()
     (tmp_path / "site" / "sitecustomize.py").write_text(UNORDERED)
     monkeypatch.setenv("PYTHONPATH", str(tmp_path / "site"))

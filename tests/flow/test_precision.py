@@ -20,6 +20,7 @@ def study(tmp_path_factory, tiny_model, set_up):
         seeds="[0]",
         budget=300,
         every=150,
+        slots="[cpu]",
     )
     text = made.study.read_text()
     for old, new in (

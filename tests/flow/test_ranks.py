@@ -42,7 +42,7 @@ def test_comparing_finds_every_gate_kept(finished):
 
 
 def test_check_tells_the_ranks_and_the_trials_report_them(finished):
-    checked = finished.sweeper("check", str(finished.study), "--json").stdout
+    checked = finished.here("check", str(finished.study), "--json").stdout
 
     (setting,) = [
         each for each in json.loads(checked)["settings"] if each["key"] == "run.devices_per_trial"

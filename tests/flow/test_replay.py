@@ -1,4 +1,4 @@
-"""A trial that broke: its evidence, its replay, what becomes of it with one thing changed."""
+"""Trials that broke: the verdict, the evidence, the replay, what one change makes of it."""
 
 import hashlib
 import json
@@ -16,7 +16,10 @@ pytestmark = pytest.mark.slow
 
 @pytest.fixture(scope="module")
 def broken(tmp_path_factory, tiny_model, set_up):
-    """`double` trains the whole model at rate 1.0 and diverges; the baseline completes."""
+    """`double` trains the whole model at rate 1.0 and diverges; the baseline completes.
+
+    The run is done all the same.
+    """
     study = set_up(
         tmp_path_factory.mktemp("broken"),
         tiny_model,
@@ -26,7 +29,8 @@ def broken(tmp_path_factory, tiny_model, set_up):
         every=50,
         rate="2e-3",
         arms="{baseline: 1, double: 500}",
-        seeds="[0]",
+        seeds="[0, 1]",
+        slots="[cpu]",
         checkpoint="{windows: 1}",
     )
     study.sweeper("run", str(study.study))
@@ -46,7 +50,17 @@ def tree(folder):
 
 
 def replay(study, *arguments):
-    return json.loads(study.sweeper("replay", str(study.study), *arguments, "--json").stdout)
+    return json.loads(study.here("replay", str(study.study), *arguments, "--json").stdout)
+
+
+def test_an_arm_that_is_stopped_in_every_seed_is_unstable_and_no_average_has_it(broken):
+    rows = trials(broken.study).set_index("trial")
+
+    assert rows.loc[["double/0", "double/1"], "outcome"].tolist() == ["stopped", "stopped"]
+    assert rows["validation_loss"].isna().tolist() == [False, True, False, True]
+    assert rows.loc[["double/0", "double/1"], "last_finite_loss"].notna().all()
+    (double,) = broken.rows("compare")["arms"]
+    assert double["verdict"]["label"] == "unstable:2/2"
 
 
 def test_the_stop_has_left_its_evidence_and_it_is_on_record(broken):
@@ -85,7 +99,7 @@ def test_the_replay_breaks_at_the_same_window_and_the_trial_stays_as_it_was(brok
 
 
 def test_with_a_sound_rate_it_does_not_break(broken):
-    done = broken.sweeper(
+    done = broken.here(
         "replay", str(broken.study), "double/0", "--set", "training.learning_rate=2e-3"
     )
 
@@ -117,7 +131,7 @@ def test_two_changes_are_refused_and_leave_nothing(broken):
     before = tree(broken.run_folder)
     two = ("--set", "training.learning_rate=1e-3", "--set", "training.precision=bfloat16")
 
-    done = broken.sweeper("replay", str(broken.study), "double/0", *two, expect=2)
+    done = broken.here("replay", str(broken.study), "double/0", *two, expect=2)
 
     assert "a replay changes one thing" in done.stderr
     assert tree(broken.run_folder) == before
@@ -128,8 +142,8 @@ def test_a_whole_model_is_exported_and_loads_without_us(broken, load_elsewhere):
     whole = broken.folder / "whole"
     command = ("export", str(broken.study), str(whole))
 
-    refused = broken.sweeper(*command, expect=2)
-    broken.sweeper(*command, "--trial", "baseline/0")
+    refused = broken.here(*command, expect=2)
+    broken.here(*command, "--trial", "baseline/0")
 
     assert "no choice has been frozen" in refused.stderr
     (loss,) = load_elsewhere(broken, (whole, None))["losses"]

@@ -52,16 +52,35 @@ NATIVE_LEAK = PYTHON_LEAK.replace(
 )
 
 
+@pytest.fixture(scope="module")
+def prepared_study(tmp_path_factory, tiny_model, set_up):
+    """A study that was prepared while every process was watched, and a copy of its folder."""
+    place = tmp_path_factory.mktemp("sealed")
+    (place / "study" / "site").mkdir(parents=True)
+    study = set_up(place / "study", tiny_model, own_data=True, **SMALL)
+    hook = HOOK.format(log=str(study.folder / "opened.txt"))
+    (study.folder / "site" / "sitecustomize.py").write_text(hook)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("PYTHONPATH", str(study.folder / "site"))
+        study.sweeper("check", str(study.study))
+    return study, shutil.copytree(study.folder, place / "kept")
+
+
 @pytest.fixture
-def watched(laboratory, tmp_path, monkeypatch):
-    """A study whose every process notes in `opened` when it opens the test file."""
-    study = laboratory(**SMALL)
-    site = tmp_path / "site"
-    site.mkdir()
-    opened = tmp_path / "opened.txt"
-    (site / "sitecustomize.py").write_text(HOOK.format(log=str(opened)))
+def study(prepared_study):
+    """The study right after preparing: its folder is put back as it was then."""
+    found, kept = prepared_study
+    shutil.rmtree(found.folder)
+    shutil.copytree(kept, found.folder)
+    return found
+
+
+@pytest.fixture
+def watched(study, monkeypatch):
+    """The same, and every process notes in `opened` when it opens the test file."""
+    site = study.folder / "site"
     monkeypatch.setenv("PYTHONPATH", str(site))
-    return study, opened, site / "sitecustomize.py"
+    return study, study.folder / "opened.txt", site / "sitecustomize.py"
 
 
 def plant(hook, study, leak):
@@ -71,7 +90,6 @@ def plant(hook, study, leak):
 
 def test_after_preparation_a_whole_study_runs_without_the_test_file(watched):
     study, opened, _ = watched
-    study.sweeper("check", str(study.study))
     prepared_by = opened.read_text().splitlines()
     (study.folder / "test.jsonl").rename(study.folder / "away.jsonl")
 
@@ -86,7 +104,6 @@ def test_after_preparation_a_whole_study_runs_without_the_test_file(watched):
 @pytest.mark.parametrize("leak", [PYTHON_LEAK, NATIVE_LEAK], ids=["python", "native"])
 def test_a_planted_leak_fails_when_the_test_file_is_away(watched, leak):
     study, _, hook = watched
-    study.sweeper("check", str(study.study))
     plant(hook, study, leak)
     (study.folder / "test.jsonl").rename(study.folder / "away.jsonl")
 
@@ -100,7 +117,6 @@ def test_a_planted_leak_fails_when_the_test_file_is_away(watched, leak):
 
 def test_the_hook_sees_a_leak_through_python_while_the_file_is_there(watched):
     study, opened, hook = watched
-    study.sweeper("check", str(study.study))
     plant(hook, study, PYTHON_LEAK)
 
     study.sweeper("run", str(study.study))
@@ -108,10 +124,7 @@ def test_the_hook_sees_a_leak_through_python_while_the_file_is_there(watched):
     assert any("sweeper.trial" in line for line in opened.read_text().splitlines())
 
 
-def test_no_token_or_text_of_the_test_split_is_in_the_run_folder(laboratory):
-    study = laboratory(**SMALL)
-    study.sweeper("check", str(study.study))
-
+def test_no_token_or_text_of_the_test_split_is_in_the_run_folder(study):
     prompts = [
         line.split('"')[3] for line in (study.folder / "test.jsonl").read_text().splitlines()
     ]
@@ -123,11 +136,19 @@ def test_no_token_or_text_of_the_test_split_is_in_the_run_folder(laboratory):
 
 
 @pytest.mark.skipif(shutil.which("strace") is None, reason="strace is not installed")
-def test_strace_sees_no_process_open_the_test_file(laboratory, tmp_path):
-    study = laboratory(**SMALL)
-    study.sweeper("check", str(study.study))
+def test_strace_sees_no_process_open_the_test_file(study, tmp_path):
     trace = tmp_path / "trace"
-    command = ["strace", "-f", "-qq", "-e", "trace=open,openat,openat2", "-o", str(trace)]
+    # With --seccomp-bpf other system calls run at full speed.
+    command = [
+        "strace",
+        "-f",
+        "--seccomp-bpf",
+        "-qq",
+        "-e",
+        "trace=open,openat,openat2",
+        "-o",
+        str(trace),
+    ]
     command += [sys.executable, "-m", "sweeper", "run", str(study.study)]
 
     subprocess.run(command, cwd=study.folder, check=True, timeout=280, capture_output=True)

@@ -11,8 +11,6 @@ from sweeper.records import Update, decode
 
 pytestmark = pytest.mark.slow
 
-SETTINGS = {"seeds": "[0]", "budget": 1500, "every": 400, "slots": "[cpu]"}
-
 FACTS = [
     *("trial", "arm", "seed", "learning_rate", "status", "outcome", "reason", "detail"),
     *("initial_loss", "first_window_loss", "validation_loss", "last_finite_loss"),
@@ -24,22 +22,9 @@ FACTS = [
 """All columns of the trials but what clocks and memory say."""
 
 
-@pytest.fixture(scope="module")
-def undisturbed(tmp_path_factory, tiny_model, set_up):
-    """The same study on SQLite, when nobody disturbs it."""
-    laboratory = set_up(tmp_path_factory.mktemp("undisturbed"), tiny_model, **SETTINGS)
-    laboratory.sweeper("run", str(laboratory.study))
-    return laboratory
-
-
 @pytest.fixture
-def on_server(laboratory, postgres, monkeypatch):
-    monkeypatch.setenv("STUDY_PASSWORD", postgres.PASSWORD)
-    study = laboratory(**SETTINGS)
-    url = f"postgresql+psycopg://{postgres.USER}:${{STUDY_PASSWORD}}@{postgres.place}"
-    with study.study.open("a", encoding="utf-8") as file:
-        file.write(f"  storage: {url}\n")
-    return study
+def on_server(like_undisturbed, on_postgres):
+    return on_postgres(like_undisturbed(slots="[cpu]"))
 
 
 def has_trained(study, cell):
@@ -75,8 +60,8 @@ def test_a_server_that_fails_in_mid_run_costs_nothing(on_server, undisturbed, po
     for ours, theirs in zip(frames(on_server.study), frames(undisturbed.study), strict=True):
         pd.testing.assert_frame_equal(ours, theirs, check_exact=True)
     assert compared(on_server) == compared(undisturbed)
-    status = json.loads(on_server.sweeper("status", str(on_server.study), "--json").stdout)
-    assert status["counts"] == {"completed": 2}
+    status = json.loads(on_server.here("status", str(on_server.study), "--json").stdout)
+    assert status["counts"] == {"completed": 4}
     told = [file for file in on_server.folder.rglob("*") if file.is_file()]
     assert not any(postgres.PASSWORD.encode() in file.read_bytes() for file in told)
     assert not (on_server.run_folder / "study.db").exists()
@@ -84,7 +69,7 @@ def test_a_server_that_fails_in_mid_run_costs_nothing(on_server, undisturbed, po
 
 def compared(study):
     """What `compare` answers, from the run folder; how long trials took is another each time."""
-    said = study.sweeper("compare", str(study.run_folder), "--json", expect=None).stdout
+    said = study.here("compare", str(study.run_folder), "--json", expect=None).stdout
     return untimed(json.loads(said))
 
 

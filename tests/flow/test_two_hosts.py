@@ -6,6 +6,7 @@ import shutil
 import subprocess
 from datetime import datetime, timedelta
 
+import laboratories
 import pandas as pd
 import pytest
 
@@ -13,8 +14,6 @@ import sweeper
 from sweeper.records import decode
 
 pytestmark = pytest.mark.slow
-
-SETTINGS = {"budget": 1500, "every": 500, "slots": "[cpu]"}
 
 SKEW = """
 #define _GNU_SOURCE
@@ -64,28 +63,15 @@ def skewed(tmp_path_factory):
     return {"LD_PRELOAD": str(library), "CLOCK_SKEW_SECONDS": "600"}
 
 
-@pytest.fixture(scope="module")
-def undisturbed(tmp_path_factory, tiny_model, set_up):
-    """The same study, run on one host."""
-    laboratory = set_up(tmp_path_factory.mktemp("undisturbed"), tiny_model, **SETTINGS)
-    laboratory.sweeper("run", str(laboratory.study))
-    return laboratory
-
-
 @pytest.fixture
-def boxes(tmp_path, tiny_model, set_up, postgres, monkeypatch):
+def boxes(tmp_path, tiny_model, set_up, on_postgres):
     """The study in two folders, as on two disks."""
-    monkeypatch.setenv("STUDY_PASSWORD", postgres.PASSWORD)
-    url = f"postgresql+psycopg://{postgres.USER}:${{STUDY_PASSWORD}}@{postgres.place}"
     found = []
     for name in ("a", "b"):
         (tmp_path / name).mkdir()
-        box = set_up(tmp_path / name, tiny_model, **SETTINGS)
-        with box.study.open("a", encoding="utf-8") as file:
-            file.write(f"  storage: {url}\n")
-        found.append(box)
-    yield found
-    postgres.execute('DROP SCHEMA IF EXISTS "sweeper_flow" CASCADE')
+        box = set_up(tmp_path / name, tiny_model, **laboratories.STANDARD, slots="[cpu]")
+        found.append(on_postgres(box))
+    return found
 
 
 @contextlib.contextmanager

@@ -16,15 +16,18 @@ from sweeper.report.auditing import audit
 
 pytestmark = pytest.mark.slow
 
-BUDGET = 600
+BUDGET = 1200
 
 
 @pytest.fixture(scope="module")
-def finished(tmp_path_factory, tiny_model, set_up):
-    """A study of two arms and two seeds, run by two slots through the command line."""
-    laboratory = set_up(tmp_path_factory.mktemp("finished"), tiny_model)
-    laboratory.sweeper("run", str(laboratory.study))
-    return laboratory
+def finished(undisturbed, tmp_path_factory):
+    """A copy of the study that was run by two slots through the command line."""
+    return copied(undisturbed, tmp_path_factory.mktemp("finished"))
+
+
+def copied(laboratory, place):
+    shutil.copytree(laboratory.folder, place, dirs_exist_ok=True)
+    return dataclasses.replace(laboratory, folder=place, study=place / laboratory.study.name)
 
 
 def by_seed(laboratory, column):
@@ -58,14 +61,14 @@ def test_an_audit_finds_nothing_and_the_weights_may_be_frozen(finished):
 
     assert [check.findings for check in checks] == [()] * 7
     assert checks[2].looked_at == "4 attempts, 4 of them ended"
-    chosen = finished.sweeper("select", str(finished.study), "--dry-run", "--json")
+    chosen = finished.here("select", str(finished.study), "--dry-run", "--json")
     assert len(json.loads(chosen.stdout)["checkpoints"]) >= 4
 
 
 def test_the_same_study_in_reverse_order_on_one_slot_has_the_same_losses_bit_for_bit(
-    finished, tmp_path, tiny_model, set_up
+    finished, like_undisturbed
 ):
-    other = set_up(tmp_path, tiny_model)
+    other = like_undisturbed()
     code = (
         "import sys; from pathlib import Path; from sweeper.study.loading import load_study; "
         "from sweeper.sweep.running import RunChoices, run_study; "
@@ -134,13 +137,12 @@ def test_a_finished_study_run_again_does_nothing_and_says_so(finished):
 
 
 def test_a_lost_database_is_made_anew_and_the_study_answers_as_before(finished, tmp_path):
-    """In a copy of the study, model and all, so that the others keep their database."""
-    shutil.copytree(finished.folder, tmp_path, dirs_exist_ok=True)
-    copy = dataclasses.replace(finished, folder=tmp_path, study=tmp_path / finished.study.name)
+    """In a copy of the study, so that the others keep their database."""
+    copy = copied(finished, tmp_path)
     before = [answer(copy, word) for word in ("trials", "updates", "compare")]
     for file in copy.run_folder.glob("study.db*"):
         file.unlink()
-    refused = copy.sweeper("trials", str(copy.run_folder), expect=2)
+    refused = copy.here("trials", str(copy.run_folder), expect=2)
 
     rebuilt = copy.sweeper("rebuild", str(copy.run_folder))
 
@@ -151,11 +153,11 @@ def test_a_lost_database_is_made_anew_and_the_study_answers_as_before(finished, 
 
 
 def answer(laboratory, command):
-    return laboratory.sweeper(command, str(laboratory.run_folder), "--json", expect=None).stdout
+    return laboratory.here(command, str(laboratory.run_folder), "--json", expect=None).stdout
 
 
 def test_the_chosen_rule_names_every_arm_and_refuses_a_claim_from_two_seeds(finished):
-    comparison = json.loads(finished.sweeper("compare", str(finished.study), "--json").stdout)
+    comparison = json.loads(finished.here("compare", str(finished.study), "--json").stdout)
 
     assert [arm["arm"] for arm in comparison["arms"]] == ["double"]
     assert comparison["arms"][0]["breaks"] == []
@@ -175,7 +177,7 @@ def test_the_adapter_of_a_completed_trial_loads_and_gives_the_recorded_loss(fini
     model = PeftModel.from_pretrained(base, adapter).eval()
     tokenizer = AutoTokenizer.from_pretrained(adapter)
 
-    assert validation_loss(model, tokenizer, finished.folder / "validation.jsonl") == pytest.approx(
+    assert validation_loss(model, tokenizer, finished.data / "validation.jsonl") == pytest.approx(
         row["validation_loss"], abs=1e-6
     )
 

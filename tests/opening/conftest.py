@@ -11,6 +11,7 @@ import time
 from dataclasses import dataclass
 from pathlib import Path
 
+import laboratories
 import pytest
 
 from sweeper.report.comparison import evidence
@@ -35,7 +36,6 @@ def load(name: str, script: Path):
     return sys.modules[name]
 
 
-FLOW = load("opening_flow", TESTS / "flow" / "conftest.py")
 DATA = load("opening_data", TESTS / "data" / "conftest.py")
 
 
@@ -106,7 +106,8 @@ class Bench:
                 assert process.poll() is None, log.read_text()
                 time.sleep(0.05)
             process.kill()
-        laboratory = FLOW.Laboratory(self.file.parent, self.file, self.file.parent)
+        place = self.file.parent
+        laboratory = laboratories.Laboratory(place, self.file, place, place)
         laboratory.wait_for(lambda: not laboratory.processes())
 
     def freeze(self, **changes):
@@ -135,27 +136,31 @@ def choice_of_half(store: StudyStore, folder: StudyFolder) -> Frozen:
 
 
 @pytest.fixture(scope="session")
-def tiny_model(tmp_path_factory):
-    return FLOW.tiny_model._get_wrapped_function()(tmp_path_factory)
+def tiny_model(made_once):
+    return made_once("tiny", laboratories.write_tiny_model)
 
 
 @pytest.fixture(scope="session")
-def finished(tmp_path_factory, tiny_model):
+def finished(made_once, tiny_model):
     """The study, run without its test file; nothing is frozen. To be copied only."""
-    laboratory = FLOW.set_up_laboratory(
-        tmp_path_factory.mktemp("finished"),
-        tiny_model,
-        arms="{baseline: 1, half: 0.5}",
-        seeds="[0]",
-        budget=200,
-        every=100,
-    )
-    laboratory.sweeper("check", str(laboratory.study))
-    test = laboratory.folder / "test.jsonl"
-    test.rename(laboratory.folder / "away.jsonl")
-    laboratory.sweeper("run", str(laboratory.study))
-    (laboratory.folder / "away.jsonl").rename(test)
-    return laboratory.folder
+
+    def make(place):
+        laboratory = laboratories.set_up(
+            place,
+            tiny_model,
+            arms="{baseline: 1, half: 0.5}",
+            seeds="[0]",
+            budget=200,
+            every=100,
+            slots="[cpu]",
+        )
+        laboratory.here("check", str(laboratory.study))
+        test = place / "test.jsonl"
+        test.rename(place / "away.jsonl")
+        laboratory.sweeper("run", str(laboratory.study))
+        (place / "away.jsonl").rename(test)
+
+    return made_once("finished", make)
 
 
 @pytest.fixture(scope="session")

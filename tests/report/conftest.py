@@ -16,6 +16,18 @@ def _load(name):
     return module
 
 
+class Made(dict):
+    """What is made of a kind of study once somebody asks for it."""
+
+    def __init__(self, make):
+        super().__init__()
+        self._make = make
+
+    def __missing__(self, kind):
+        self[kind] = made = self._make(kind)
+        return made
+
+
 STUDIES = _load("recorded_studies")
 PAGES = _load("page_studies")
 
@@ -33,13 +45,15 @@ def page_studies():
 
 
 @pytest.fixture(scope="session")
-def page_records(tmp_path_factory, page_studies):
-    """One study of every kind, on record, to read only."""
-    kinds = (
-        *("answered", "ruined", "young", "cut_short", "extended", "hostile"),
-        *("batches", "reopened"),
-    )
-    return {kind: getattr(page_studies, kind)(tmp_path_factory.mktemp(kind)) for kind in kinds}
+def page_records(made_once, page_studies):
+    """A study of every kind that is asked for, on record, to read only."""
+
+    def record(kind):
+        file = made_once(f"page-{kind}", getattr(page_studies, kind)) / "study.yaml"
+        name = "answered" if kind == "reopened" else kind
+        return STUDIES.Recorded(file, STUDIES.StudyFolder.beside(file, name))
+
+    return Made(record)
 
 
 @pytest.fixture(scope="session")
@@ -47,19 +61,21 @@ def dossiers(page_records):
     """What is on record of them, as the report reads it."""
     from sweeper.report.dossier import read_dossier
 
-    return {kind: read_dossier(found.folder.path) for kind, found in page_records.items()}
+    return Made(lambda kind: read_dossier(page_records[kind].folder.path))
 
 
 @pytest.fixture(scope="session")
 def written_pages(page_records, page_studies):
-    """Every kind of study with its report: the record, and what was written."""
+    """A kind of study with its report: the record, and what was written."""
     from sweeper.report.document import write_report
 
     at = page_studies.AT
-    return {
-        kind: (found, write_report(found.folder.path, at=at))
-        for kind, found in page_records.items()
-    }
+
+    def write(kind):
+        found = page_records[kind]
+        return found, write_report(found.folder.path, at=at)
+
+    return Made(write)
 
 
 @pytest.fixture(scope="session")

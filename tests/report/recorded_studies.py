@@ -5,7 +5,9 @@
 """
 
 import dataclasses
+import functools
 import os
+from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -105,6 +107,27 @@ def write_file(place: Path) -> Path:
     return file
 
 
+def made_once(make: Callable[[Path], Recorded]) -> Callable[[Path], Recorded]:
+    """Returns what puts the same study on record, from the second time on by copying its files."""
+    files: dict[Path, bytes] = {}
+
+    @functools.wraps(make)
+    def copied(place: Path) -> Recorded:
+        if not files:
+            made = make(place)
+            written = [made.file, *(each for each in made.folder.path.rglob("*") if each.is_file())]
+            files.update({each.relative_to(place): each.read_bytes() for each in written})
+            return made
+        for name, content in files.items():
+            (place / name).parent.mkdir(parents=True, exist_ok=True)
+            (place / name).write_bytes(content)
+        file = place / "study.yaml"
+        return Recorded(file, StudyFolder.beside(file, "rates"))
+
+    return copied
+
+
+@made_once
 def found(place: Path) -> Recorded:
     """Records the study with its nine cells, none of them begun."""
     file = write_file(place)
@@ -151,6 +174,7 @@ def begin(place: Path) -> Recorded:
     return recorded
 
 
+@made_once
 def finish(place: Path) -> Recorded:
     """Records a study that is done: `half` worse, `double` stopped, in every seed."""
     recorded = found(place)

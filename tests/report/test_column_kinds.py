@@ -56,7 +56,8 @@ def test_what_a_figure_draws_is_of_its_columns_kind_or_missing(kind, dossiers):
 @pytest.fixture(params=[*KINDS, "begun", "finished"])
 def record(request, page_records, begun, finished):
     """A study on record; of these two, `begun` has trials that never wrote a word."""
-    return {**page_records, "begun": begun, "finished": finished}[request.param]
+    runs = {"begun": begun, "finished": finished}
+    return runs.get(request.param) or page_records[request.param]
 
 
 def test_what_a_table_holds_is_of_its_columns_kind_or_missing(record):

@@ -7,6 +7,7 @@ import sys
 from pathlib import Path
 
 import pytest
+import shipments
 from huggingface_hub import ModelCard
 
 from sweeper.report.dossier import read_dossier
@@ -31,13 +32,12 @@ def _loaded(script):
     return module
 
 
-S = _loaded(Path(__file__).with_name("shipments.py"))
 OPENINGS = _loaded(Path(__file__).parents[1] / "selection" / "openings.py")
 
 
 def card(study, trial=None, **changes):
     dossier = read_dossier(study.file)
-    return model_card(dossier, shipment(dossier, trial), S.exported(**changes))
+    return model_card(dossier, shipment(dossier, trial), shipments.exported(**changes))
 
 
 def same(text):
@@ -89,7 +89,7 @@ def test_a_merged_model_is_no_adapter(frozen):
 
 
 def test_a_base_of_which_only_a_folder_is_known_is_not_named(frozen):
-    text = card(frozen, base=S.UNKNOWN)
+    text = card(frozen, base=shipments.UNKNOWN)
 
     assert "base_model" not in ModelCard(text).data.to_dict()
     assert "where others find it is not on record" in text
@@ -98,7 +98,7 @@ def test_a_base_of_which_only_a_folder_is_known_is_not_named(frozen):
 
 
 def test_a_hub_id_that_a_folder_names_is_said_to_be_no_proof(frozen):
-    text = card(frozen, base=S.FROM_A_FOLDER)
+    text = card(frozen, base=shipments.FROM_A_FOLDER)
 
     assert "nothing shows that its weights are those of the hub" in text
     assert "revision=" not in text
@@ -136,7 +136,7 @@ def test_an_opened_test_split_is_told_and_how_often_it_was_evaluated(frozen, cou
     results = tuple(OPENINGS.with_test_differences(DROPS) for _ in range(count))
     opened = dataclasses.replace(dossier, openings=Openings(results=results))
 
-    text = model_card(opened, shipment(opened, None), S.exported())
+    text = model_card(opened, shipment(opened, None), shipments.exported())
 
     part = text.split("## Test split")[1].split("## ")[0]
     assert part.strip().startswith(said)
@@ -147,7 +147,7 @@ def test_an_opened_test_split_is_told_and_how_often_it_was_evaluated(frozen, cou
 def test_weights_in_four_bits_are_loaded_in_four_bits(frozen):
     model = ModelOptions(path="/models/base", quantization="nf4")
 
-    text = card(frozen, spec=S.spec(model=model, lora=LoraOptions(dora=True)))
+    text = card(frozen, spec=shipments.spec(model=model, lora=LoraOptions(dora=True)))
 
     assert 'bnb_4bit_quant_type="nf4"' in text
     assert "quantization_config=four_bits" in text
@@ -165,7 +165,7 @@ def test_foreign_words_are_shown_as_they_are_and_paths_and_hosts_are_left_out(
     dossier = read_dossier(found.folder.path)
     trial = next(row["trial"] for row in dossier.trials.rows if row["outcome"] == "completed")
 
-    text = model_card(dossier, shipment(dossier, str(trial)), S.exported())
+    text = model_card(dossier, shipment(dossier, str(trial)), shipments.exported())
 
     assert "&lt;script&gt;alert(1)&lt;/script&gt; &amp;" in text
     assert not re.search(r"<(script|img|iframe|b)\b", text)

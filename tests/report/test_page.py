@@ -2,6 +2,7 @@
 
 import dataclasses
 import datetime as dt
+import functools
 import itertools
 import re
 from html.parser import HTMLParser
@@ -92,9 +93,14 @@ def kind(request):
     return request.param
 
 
+@functools.cache
+def page_at(file):
+    return Page(file.read_text(encoding="utf-8"))
+
+
 @pytest.fixture
 def page(kind, written_pages):
-    return Page(written_pages[kind][1].page.read_text(encoding="utf-8"))
+    return page_at(written_pages[kind][1].page)
 
 
 def test_it_needs_nothing_but_itself(page):
@@ -219,32 +225,34 @@ def test_its_sentences_are_those_of_the_comparison(kind, page, written_pages):
     assert [each for each in sentences if " ".join(each.split()) not in page.text] == []
 
 
-def test_the_same_record_gives_the_same_bytes_at_another_time_but_for_that_time(
-    written_pages, tmp_path
-):
-    found, first = written_pages["answered"]
+@pytest.fixture(scope="module")
+def again(written_pages, tmp_path_factory):
+    """A day later, the report on a record that is as it was; in another folder."""
+    found, _ = written_pages["answered"]
+    place = tmp_path_factory.mktemp("again")
+    return write_report(found.folder.path, out=place, at=AT + dt.timedelta(days=1))
 
-    later = AT + dt.timedelta(days=1)
-    again = write_report(found.folder.path, out=tmp_path, at=later)
+
+def test_the_same_record_gives_the_same_bytes_at_another_time_but_for_that_time(
+    written_pages, again
+):
+    _, first = written_pages["answered"]
 
     page = again.page.read_bytes().replace(b"2026-03-03", b"2026-03-02")
     assert page == first.page.read_bytes()
     for file in first.figures:
         for ending in (".svg", ".csv"):
-            mine = (tmp_path / "figures" / file.name).with_suffix(ending)
+            mine = (again.page.parent / "figures" / file.name).with_suffix(ending)
             assert mine.read_bytes() == file.with_suffix(ending).read_bytes()
 
 
-def test_the_same_record_gives_the_same_pictures_to_a_shade(written_pages, tmp_path):
+def test_the_same_record_gives_the_same_pictures_to_a_shade(written_pages, again):
     """The layout settles on places that may differ in the last bit, so an edge in one shade."""
-    found, first = written_pages["answered"]
-
-    write_report(found.folder.path, out=tmp_path, at=AT)
+    _, first = written_pages["answered"]
 
     for file in first.figures:
-        mine, theirs = (
-            imread(place.with_suffix(".png")) for place in (tmp_path / "figures" / file.name, file)
-        )
+        drawn_again = again.page.parent / "figures" / file.name
+        mine, theirs = (imread(place.with_suffix(".png")) for place in (drawn_again, file))
         assert mine.shape == theirs.shape
         assert abs(mine - theirs).max() <= 1 / 255
 
@@ -266,7 +274,7 @@ def test_the_same_record_gives_the_same_pictures_to_a_shade(written_pages, tmp_p
     ],
 )
 def test_what_has_to_be_known_is_said(study, words, written_pages):
-    page = Page(written_pages[study][1].page.read_text(encoding="utf-8"))
+    page = page_at(written_pages[study][1].page)
 
     assert [each for each in words if each not in page.text] == []
 
@@ -276,7 +284,7 @@ def test_its_differences_are_those_of_the_table(study, written_pages):
     found, page = written_pages[study]
     expected = difference_table(sweeper.compare(found.folder.path))
     columns = {column.name: column for column in expected.columns}
-    header, *rows = Page(page.page.read_text(encoding="utf-8")).table("Arm minus baseline")
+    header, *rows = page_at(page.page).table("Arm minus baseline")
     names = ("arm", "pairs", "mean", "low_95", "high_95")
     places = [_place(header, name) for name in names]
 
@@ -296,7 +304,7 @@ def test_its_arms_are_those_of_the_sheet(study, written_pages):
     found, page = written_pages[study]
     settings = recorded_settings(found.folder)
     sheet = arm_sheet(sweeper.compare(found.folder.path), settings, budget_target_tokens=4000)
-    header, *rows = Page(page.page.read_text(encoding="utf-8")).table(sheet.caption)
+    header, *rows = page_at(page.page).table(sheet.caption)
 
     assert header == list(sheet.headers)
     assert [squeezed(row) for row in rows] == [

@@ -6,47 +6,16 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import pytest
+from trial_records import evaluation, update
 
-from sweeper.records import Evaluation, Event, Update, encode
+from sweeper.records import Event, encode
 from sweeper.trial.folder import AttemptFolder
 
 SCRIPTS = Path(__file__).resolve().parents[2] / "scripts"
 NOON = datetime(2026, 3, 1, 12, 0, tzinfo=UTC)
 
-UPDATE = Update(
-    window=1,
-    updates=1,
-    first_record=0,
-    records=2,
-    record_digest="d1",
-    target_tokens=10,
-    target_tokens_read=10,
-    target_tokens_applied=10,
-    input_tokens=30,
-    padding_tokens=4,
-    learning_rate=0.0002,
-    loss=2.5,
-    gradient_norm=0.75,
-    clipped=False,
-    ran=True,
-    skip=None,
-    seconds=0.25,
-    peak_memory_bytes=1024,
-)
-EVALUATION = Evaluation(
-    split="validation",
-    index=0,
-    window=0,
-    target_tokens_read=0,
-    updates=0,
-    loss=3.0,
-    target_tokens=40,
-    records=8,
-    set_digest="v",
-    dtype="float32",
-    micro_batch=4,
-    seconds=0.5,
-)
+UPDATE = update()
+EVALUATION = evaluation()
 
 
 @pytest.fixture(scope="module")

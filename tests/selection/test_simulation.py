@@ -17,6 +17,8 @@ from sweeper.selection.arm_comparison import compare_arms
 from sweeper.selection.comparison import compare
 from sweeper.selection.verdicts import VerdictKind
 
+pytestmark = pytest.mark.costly
+
 CLAIMS = {
     VerdictKind.BETTER,
     VerdictKind.BETTER_PROVISIONAL,

@@ -2,20 +2,24 @@
 
 from __future__ import annotations
 
-import dataclasses
+import contextlib
+import os
+import shutil
+import signal
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
+from typing import IO
 
 import pytest
+import trial_records
 
 from sweeper.records import (
     Artifact,
     CheckpointMade,
-    Evaluation,
     Event,
     Notice,
     Outcome,
@@ -26,7 +30,6 @@ from sweeper.records import (
     Resumed,
     Started,
     Stop,
-    Update,
 )
 from sweeper.store.claims import Claim, Owner
 from sweeper.store.planning import RecordedStudy
@@ -63,42 +66,6 @@ CELLS = (
     PlainCell("double/0", "double", 0, 0.0004),
     PlainCell("baseline/1", "baseline", 1, 0.0002),
     PlainCell("double/1", "double", 1, 0.0004),
-)
-
-UPDATE = Update(
-    window=1,
-    updates=1,
-    first_record=0,
-    records=2,
-    record_digest="d1",
-    target_tokens=10,
-    target_tokens_read=10,
-    target_tokens_applied=10,
-    input_tokens=30,
-    padding_tokens=4,
-    learning_rate=0.0002,
-    loss=2.5,
-    gradient_norm=0.75,
-    clipped=False,
-    ran=True,
-    skip=None,
-    seconds=0.25,
-    peak_memory_bytes=1024,
-)
-
-EVALUATION = Evaluation(
-    split="validation",
-    index=0,
-    window=0,
-    target_tokens_read=0,
-    updates=0,
-    loss=3.0,
-    target_tokens=40,
-    records=8,
-    set_digest="v",
-    dtype="float32",
-    micro_batch=4,
-    seconds=0.5,
 )
 
 STARTED = Started(
@@ -138,11 +105,28 @@ def url(request: pytest.FixtureRequest, database: Path) -> str:
     return f"sqlite:///{database}"
 
 
-@pytest.fixture
-def store(url: str) -> Iterator[StudyStore]:
+def _plan(url: str) -> None:
     with StudyStore.create(url) as store:
         store.record_study(STUDY)
         store.add_cells(CELLS)
+
+
+@pytest.fixture(scope="session")
+def planned_database(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """An SQLite file with the study and its cells; to be copied."""
+    file = tmp_path_factory.mktemp("planned") / "study.db"
+    _plan(f"sqlite:///{file}")
+    assert [each.name for each in file.parent.iterdir()] == [file.name], "all is in the one file"
+    return file
+
+
+@pytest.fixture
+def store(url: str, database: Path, planned_database: Path) -> Iterator[StudyStore]:
+    if url.startswith("sqlite"):
+        shutil.copyfile(planned_database, database)
+    else:
+        _plan(url)
+    with StudyStore.open(url) as store:
         yield store
 
 
@@ -169,18 +153,14 @@ def numbered() -> Callable[..., tuple[Event, ...]]:
     return number
 
 
-def _varied(record: Record) -> Callable[..., Record]:
-    return lambda **changes: dataclasses.replace(record, **changes)
-
-
 @pytest.fixture
 def update() -> Callable[..., Record]:
-    return _varied(UPDATE)
+    return trial_records.update
 
 
 @pytest.fixture
 def evaluation() -> Callable[..., Record]:
-    return _varied(EVALUATION)
+    return trial_records.evaluation
 
 
 @pytest.fixture
@@ -277,26 +257,50 @@ def attempt(
 class Child:
     """A child process that says `ready`, waits for `release`, then writes its answer."""
 
-    def __init__(self, script: str, *arguments: str) -> None:
-        self.process = subprocess.Popen(
-            [sys.executable, str(CHILDREN / script), *arguments],
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            text=True,
-        )
+    def __init__(self, process: subprocess.Popen[str], writing: IO[str], reading: IO[str]) -> None:
+        self.process = process
+        self.stdin = writing
+        self.stdout = reading
 
     def wait_for(self, word: str) -> None:
-        line = self.process.stdout.readline().strip()
+        line = self.stdout.readline().strip()
         assert line == word, f"the child said {line!r}"
 
     def release(self) -> None:
-        self.process.stdin.write("go\n")
-        self.process.stdin.flush()
+        self.stdin.write("go\n")
+        self.stdin.flush()
+
+    def kill(self) -> None:
+        """Kills it with all its forks."""
+        with contextlib.suppress(ProcessLookupError):
+            os.killpg(self.process.pid, signal.SIGKILL)
+        self.process.wait()
 
     def lines(self) -> list[str]:
-        output, _ = self.process.communicate(timeout=120)
-        assert self.process.returncode == 0
+        output = self.stdout.read()
+        assert self.process.wait(timeout=120) == 0
         return output.split()
+
+
+def _forks(count: int, script: str, url: str, *arguments: str) -> list[Child]:
+    """Starts children that share a process which imported what they need, and forked."""
+    inward, outward = ([os.pipe() for _ in range(count)] for _ in range(2))
+    theirs = [(read, write) for (read, _), (_, write) in zip(inward, outward, strict=True)]
+    process = subprocess.Popen(
+        [
+            *(sys.executable, str(CHILDREN / "forked.py"), str(CHILDREN / script), url),
+            *(":".join(f"{read},{write}" for read, write in theirs), *arguments),
+        ],
+        pass_fds=[each for pair in theirs for each in pair],
+        process_group=0,
+        text=True,
+    )
+    for each in (each for pair in theirs for each in pair):
+        os.close(each)
+    return [
+        Child(process, os.fdopen(write, "w"), os.fdopen(read))
+        for (_, write), (read, _) in zip(inward, outward, strict=True)
+    ]
 
 
 @pytest.fixture
@@ -305,7 +309,7 @@ def start_children() -> Iterator[Callable[..., list[Child]]]:
     children: list[Child] = []
 
     def start(count: int, script: str, *arguments: str) -> list[Child]:
-        started = [Child(script, *arguments) for _ in range(count)]
+        started = _forks(count, script, *arguments)
         children.extend(started)
         for child in started:
             child.wait_for("ready")
@@ -313,10 +317,10 @@ def start_children() -> Iterator[Callable[..., list[Child]]]:
 
     yield start
     for child in children:
-        child.process.kill()
-        child.process.wait()
-        child.process.stdin.close()
-        child.process.stdout.close()
+        child.kill()
+        with contextlib.suppress(BrokenPipeError):
+            child.stdin.close()
+        child.stdout.close()
 
 
 @pytest.fixture

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import shutil
 from tempfile import TemporaryDirectory
 
 import pytest
@@ -252,17 +253,18 @@ class Reference:
 
 @given(choices=st.data())
 @settings(
-    max_examples=30,
+    max_examples=settings().max_examples // 3,
     deadline=None,
     suppress_health_check=[HealthCheck.too_slow, HealthCheck.function_scoped_fixture],
 )
 def test_whatever_attempts_go_on_from_it_is_what_the_last_one_carried_on(
-    choices, study, cells, owner, update, numbered
+    choices, planned_database, owner, update, numbered
 ):
     reference = Reference()
-    with TemporaryDirectory() as folder, StudyStore.create(f"sqlite:///{folder}/s.db") as store:
-        store.record_study(study)
-        store.add_cells(cells)
+    with (
+        TemporaryDirectory() as folder,
+        StudyStore.open(f"sqlite:///{shutil.copy(planned_database, folder)}") as store,
+    ):
         for _ in range(choices.draw(st.integers(1, 6))):
             records = reference.attempt(choices.draw)
             claim = store.claim(owner, "cpu0", cell=CELL)

@@ -194,12 +194,11 @@ def test_a_writer_killed_in_the_middle_of_a_transaction_leaves_nothing_of_it(
     claim = store.claim(owner, "cpu0")
     store.ingest(claim, [first])
     (child,) = start_children(1, "ingest_and_hang.py", url)
-    child.process.stdin.write(encode(second) + "\n")
-    child.process.stdin.flush()
+    child.stdin.write(encode(second) + "\n")
+    child.stdin.flush()
     child.wait_for("stored")
 
-    child.process.kill()
-    child.process.wait()
+    child.kill()
 
     with StudyStore.open(url) as reopened:
         assert [row["window"] for row in reopened.updates()] == [1]

@@ -164,7 +164,7 @@ class Ownership(RuleBasedStateMachine):
 
 
 SETTINGS = settings(
-    max_examples=20,
+    max_examples=settings().max_examples // 5,
     stateful_step_count=20,
     deadline=None,
     suppress_health_check=[HealthCheck.too_slow],

@@ -15,6 +15,8 @@ from sweeper.store.receipt import Receipt, has_taken_effect
 from sweeper.store.schema import check_schema
 from sweeper.store.store import StudyStore
 
+pytestmark = pytest.mark.costly
+
 
 @pytest.fixture(autouse=True)
 def _fast_tries(monkeypatch):

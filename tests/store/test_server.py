@@ -8,6 +8,8 @@ import pytest
 from sweeper.errors import StoreError
 from sweeper.store.store import StudyStore
 
+pytestmark = pytest.mark.costly
+
 
 @pytest.fixture
 def url(postgres):

@@ -38,7 +38,7 @@ WriteStudy = Callable[..., Path]
 LoadStudy = Callable[..., StudyFile]
 
 
-@pytest.fixture
+@pytest.fixture(scope="session")
 def study_text() -> str:
     return STUDY
 

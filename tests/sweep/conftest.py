@@ -1,6 +1,7 @@
 """Studies of a few cells whose trials are small scripts; see small_study.py and fake_trial.py."""
 
 import importlib.util
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -9,6 +10,7 @@ import optuna
 import pytest
 
 from sweeper.store.store import StudyStore
+from sweeper.sweep.stop_request import StopRequest
 
 SCRIPT = Path(__file__).with_name("small_study.py")
 
@@ -67,6 +69,23 @@ def small():
 @pytest.fixture
 def study(tmp_path):
     """Two cells: baseline/0, half/0."""
+    return SMALL.SmallStudy(tmp_path)
+
+
+@pytest.fixture(scope="session")
+def founded_place(tmp_path_factory):
+    """A place with such a study on record, none of its cells begun; to be copied."""
+    place = tmp_path_factory.mktemp("founded")
+    stop = StopRequest()
+    stop.ask()
+    SMALL.SmallStudy(place).run(stop=stop)
+    return place
+
+
+@pytest.fixture
+def founded(founded_place, tmp_path):
+    """The study of `study`, on record, of which no cell was begun."""
+    shutil.copytree(founded_place, tmp_path, dirs_exist_ok=True)
     return SMALL.SmallStudy(tmp_path)
 
 

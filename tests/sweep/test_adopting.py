@@ -12,21 +12,11 @@ from sweeper.store.store import StudyStore
 from sweeper.sweep.adopting import adopt_leftovers
 from sweeper.sweep.coordinator import only_coordinator
 from sweeper.sweep.finishing import Terms
-from sweeper.sweep.stop_request import StopRequest
 from sweeper.workers.liveness import birth, host_name
 
 TERMS = Terms(budget_target_tokens=40, max_resumes=1)
 GONE = Owner(worker="local", host=host_name(), pid=2**22 + 1, started_at="1.0")
 ELSEWHERE = Owner(worker="local", host="another-host", pid=1, started_at="1.0")
-
-
-@pytest.fixture
-def founded(study):
-    """A study on record of which no cell was begun."""
-    stop = StopRequest()
-    stop.ask()
-    study.run(stop=stop)
-    return study
 
 
 @pytest.fixture

@@ -1,8 +1,5 @@
 """Attaching metrics: the whole file or nothing, on record, and nothing else changes by it."""
 
-import importlib.util
-from pathlib import Path
-
 import pytest
 
 import sweeper
@@ -10,21 +7,10 @@ from sweeper.errors import DataError, StudyBusy, StudyConflict
 from sweeper.sweep.attaching import attach_metrics
 from sweeper.sweep.coordinator import only_coordinator
 
-SCRIPT = Path(__file__).parents[1] / "report" / "recorded_studies.py"
-
-
-@pytest.fixture(scope="module")
-def studies():
-    """The module that puts studies on record."""
-    spec = importlib.util.spec_from_file_location("attach_recorded_studies", SCRIPT)
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
-
 
 @pytest.fixture
-def recorded(studies, tmp_path):
-    return studies.finish(tmp_path)
+def recorded(recorded_studies, tmp_path):
+    return recorded_studies.finish(tmp_path)
 
 
 @pytest.fixture

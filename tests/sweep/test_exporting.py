@@ -4,54 +4,20 @@ import hashlib
 import json
 
 import pytest
+import shipments
 
 from sweeper.errors import PlanError, RunFolderError, StudyConflict
 from sweeper.study.folder import StudyFolder
-from sweeper.study.spec import PlannedExposure, TrialSpec
 from sweeper.sweep.exporting import ExportOrder, export
 from sweeper.training.folder_digest import folder_digest
-from sweeper.training.options import (
-    EvaluationOptions,
-    LoraOptions,
-    ModelOptions,
-    ScheduleOptions,
-    TrainingOptions,
-)
-from sweeper.training.stopping import StopOptions
+from sweeper.training.options import ModelOptions
 
 LOSS = 1.59
 CONFIG = {"base_model_name_or_path": "/home/eve/base", "revision": None, "r": 4}
 
 
 def spec(**changes):
-    told = TrialSpec(
-        study="rates",
-        fingerprint="f" * 64,
-        cell="half/0",
-        arm="half",
-        seed=0,
-        attempt=1,
-        prepared="/runs/rates/prepared",
-        model=ModelOptions(path="/home/eve/base"),
-        tune="lora",
-        lora=LoraOptions(rank=4),
-        training=TrainingOptions(
-            learning_rate=1e-4, schedule=ScheduleOptions(kind="constant"), records_per_update=2
-        ),
-        budget_target_tokens=30,
-        planned=PlannedExposure(
-            records=6,
-            target_tokens=30,
-            input_tokens=60,
-            windows=3,
-            last_window_target_tokens=10,
-            record_digest="0" * 64,
-        ),
-        evaluation=EvaluationOptions(),
-        stop=StopOptions(),
-        micro_batch=1,
-    )
-    return told.model_copy(update=changes)
+    return shipments.spec(**{"model": ModelOptions(path="/home/eve/base")} | changes)
 
 
 @pytest.fixture

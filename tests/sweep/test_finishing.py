@@ -5,15 +5,14 @@ import json
 from datetime import UTC, datetime
 
 import pytest
+from trial_records import evaluation, update
 
 from sweeper.records import (
     Artifact,
-    Evaluation,
     Event,
     Outcome,
     OutcomeKind,
     Reason,
-    Update,
     encode,
 )
 from sweeper.store.claims import Owner
@@ -40,40 +39,8 @@ ENDED = Supervision(
     began_at=AT,
     ended_at=AT,
 )
-UPDATE = Update(
-    window=1,
-    updates=1,
-    first_record=0,
-    records=1,
-    record_digest="r1",
-    target_tokens=10,
-    target_tokens_read=10,
-    target_tokens_applied=10,
-    input_tokens=20,
-    padding_tokens=0,
-    learning_rate=1e-4,
-    loss=2.0,
-    gradient_norm=1.0,
-    clipped=False,
-    ran=True,
-    skip=None,
-    seconds=0.1,
-    peak_memory_bytes=1,
-)
-EVALUATION = Evaluation(
-    split="validation",
-    index=1,
-    window=1,
-    target_tokens_read=10,
-    updates=1,
-    loss=1.5,
-    target_tokens=10,
-    records=2,
-    set_digest="s0",
-    dtype="float32",
-    micro_batch=1,
-    seconds=0.1,
-)
+UPDATE = update(loss=2.0)
+EVALUATION = evaluation(index=1, window=1, target_tokens_read=10, updates=1, loss=1.5)
 SAVED = Artifact(kind="adapter", path="adapter", sha256="a0")
 DONE = Outcome(reason=Reason.BUDGET_REACHED, detail="read it all")
 

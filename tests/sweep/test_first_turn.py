@@ -3,49 +3,23 @@
 from datetime import UTC, datetime
 
 import pytest
+from trial_records import update
 
-from sweeper.records import Event, Outcome, Reason, Update
+from sweeper.records import Event, Outcome, Reason
 from sweeper.store.claims import Owner
 from sweeper.store.store import StudyStore
 from sweeper.sweep.first_turn import FirstTurn, first_turn
-from sweeper.sweep.stop_request import StopRequest
 
 ELSEWHERE = Owner(worker="worker", host="another-host", pid=1, started_at="1.0")
 
 
 @pytest.fixture
-def store(study):
-    stop = StopRequest()
-    stop.ask()
-    study.run(stop=stop)
-    with StudyStore.open(study.url) as store:
+def store(founded):
+    with StudyStore.open(founded.url) as store:
         yield store
 
 
-FIRST_UPDATE = Event(
-    sequence=1,
-    at=datetime(2026, 3, 1, tzinfo=UTC),
-    record=Update(
-        window=1,
-        updates=1,
-        first_record=0,
-        records=1,
-        record_digest="r1",
-        target_tokens=10,
-        target_tokens_read=10,
-        target_tokens_applied=10,
-        input_tokens=20,
-        padding_tokens=0,
-        learning_rate=1e-4,
-        loss=4.0,
-        gradient_norm=1.0,
-        clipped=False,
-        ran=True,
-        skip=None,
-        seconds=0.1,
-        peak_memory_bytes=1,
-    ),
-)
+FIRST_UPDATE = Event(sequence=1, at=datetime(2026, 3, 1, tzinfo=UTC), record=update())
 
 
 def turn(store):

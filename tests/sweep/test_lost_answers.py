@@ -8,6 +8,8 @@ from sweeper.store.store import StudyStore
 from sweeper.study.plan import Cell
 from sweeper.sweep.optuna_study import Ending, OptunaStudy
 
+pytestmark = pytest.mark.costly
+
 CELLS = (
     Cell(id="baseline/0", arm="baseline", seed=0, value=2e-4),
     Cell(id="double/0", arm="double", seed=0, value=4e-4),

@@ -8,7 +8,6 @@ from sweeper.sweep.coordinator import only_coordinator
 from sweeper.sweep.finishing import Terms
 from sweeper.sweep.leases import LeaseTerms
 from sweeper.sweep.others import Others, Shared
-from sweeper.sweep.stop_request import StopRequest
 from sweeper.workers.liveness import host_name
 
 LEASE = LeaseTerms(seconds=30.0, kill_grace_seconds=6.0)
@@ -33,11 +32,8 @@ def clock():
 
 
 @pytest.fixture
-def store(study):
-    stop = StopRequest()
-    stop.ask()
-    study.run(stop=stop)
-    with StudyStore.open(study.url) as store:
+def store(founded):
+    with StudyStore.open(founded.url) as store:
         yield store
 
 

@@ -3,9 +3,9 @@
 import pytest
 
 from sweeper.records import Outcome, Reason
+from sweeper.store.claims import Owner
 from sweeper.store.store import StudyStore
 from sweeper.sweep.quarantine import STAND_BACK_SECONDS, DeviceFaults
-from sweeper.sweep.stop_request import StopRequest
 from sweeper.workers.slots import Slot
 
 FAULT = Outcome(reason=Reason.DEVICE_ERROR, detail="CUDA error: unspecified launch failure")
@@ -85,15 +85,12 @@ class Clock:
 
 
 @pytest.fixture
-def waiting(study, recorder):
+def waiting(founded):
     """The store of a study in which `half/0` waits."""
-    study.behave({})
-    slots = (Slot(name="cpu 0", device=None),)
-    observer = recorder()
-    stop = StopRequest()
-    observer.on["trial_ended"] = stop.ask
-    study.run(slots=slots, observer=observer, stop=stop)
-    with StudyStore.read(study.url) as store:
+    with StudyStore.open(founded.url) as store:
+        owner = Owner(worker="local", host="here", pid=1, started_at="1.0")
+        claim = store.claim(owner, "cpu 0", cell="baseline/0")
+        store.finish(claim, GOOD, max_resumes=0)
         yield store
 
 

@@ -12,6 +12,8 @@ from sweeper.store.store import StudyStore
 from sweeper.sweep import slot_loop
 from sweeper.sweep.stop_request import StopRequest
 
+pytestmark = pytest.mark.costly
+
 
 @pytest.fixture
 def storage(postgres, monkeypatch):

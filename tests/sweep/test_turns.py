@@ -3,8 +3,9 @@
 from datetime import UTC, datetime
 
 import pytest
+from trial_records import evaluation, update
 
-from sweeper.records import Evaluation, Event, Outcome, Reason, Resumed, Update
+from sweeper.records import Event, Outcome, Reason, Resumed
 from sweeper.sweep.turns import Turns
 
 
@@ -12,48 +13,8 @@ def event(record):
     return Event(sequence=1, at=datetime(2026, 3, 1, tzinfo=UTC), record=record)
 
 
-def evaluation(index):
-    return event(
-        Evaluation(
-            split="validation",
-            index=index,
-            window=0,
-            target_tokens_read=0,
-            updates=0,
-            loss=4.0,
-            target_tokens=10,
-            records=2,
-            set_digest="s0",
-            dtype="float32",
-            micro_batch=1,
-            seconds=0.1,
-        )
-    )
-
-
 def window(*, ran):
-    return event(
-        Update(
-            window=1,
-            updates=int(ran),
-            first_record=0,
-            records=1,
-            record_digest="r1",
-            target_tokens=10,
-            target_tokens_read=10,
-            target_tokens_applied=10,
-            input_tokens=20,
-            padding_tokens=0,
-            learning_rate=1e-4,
-            loss=4.0,
-            gradient_norm=1.0,
-            clipped=False,
-            ran=ran,
-            skip=None,
-            seconds=0.1,
-            peak_memory_bytes=1,
-        )
-    )
+    return event(update(updates=int(ran), ran=ran))
 
 
 def ended(reason):
@@ -78,11 +39,11 @@ def test_slots_run_side_by_side_in_a_study_whose_trials_are_known_to_run():
     ("events", "proven"),
     [
         ((), False),
-        ((evaluation(0),), False),
+        ((event(evaluation(index=0)),), False),
         ((window(ran=True),), False),
-        ((evaluation(1), window(ran=True)), False),
-        ((evaluation(0), window(ran=False)), False),
-        ((evaluation(0), window(ran=True)), True),
+        ((event(evaluation(index=1)), window(ran=True)), False),
+        ((event(evaluation(index=0)), window(ran=False)), False),
+        ((event(evaluation(index=0)), window(ran=True)), True),
     ],
 )
 def test_an_initial_evaluation_and_an_update_let_the_others_in(events, proven):
@@ -126,7 +87,7 @@ def test_only_an_ending_of_the_trials_own_shows_that_trials_run(reason, proven):
 
 def test_half_a_proof_from_a_lost_attempt_does_not_count_for_the_next():
     turns = Turns(proven=False)
-    turns.saw([evaluation(0)])
+    turns.saw([event(evaluation(index=0))])
 
     turns.ended(ended(Reason.KILLED))
     turns.saw([window(ran=True)])

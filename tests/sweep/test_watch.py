@@ -3,8 +3,9 @@
 from datetime import UTC, datetime, timedelta
 
 import pytest
+import trial_records
 
-from sweeper.records import Event, Notice, Phase, PhaseBegun, Resumed, Started, Update
+from sweeper.records import Event, Notice, Phase, PhaseBegun, Resumed, Started
 from sweeper.store.claims import Claim, Owner
 from sweeper.sweep.observer import Progress
 from sweeper.sweep.watch import Pace, beginning
@@ -27,29 +28,8 @@ def event(seconds, record):
 
 
 def update(seconds, *, read, loss=2.0):
-    return event(
-        seconds,
-        Update(
-            window=1,
-            updates=1,
-            first_record=0,
-            records=1,
-            record_digest="r1",
-            target_tokens=10,
-            target_tokens_read=read,
-            target_tokens_applied=read,
-            input_tokens=20,
-            padding_tokens=0,
-            learning_rate=1e-4,
-            loss=loss,
-            gradient_norm=1.0,
-            clipped=False,
-            ran=True,
-            skip=None,
-            seconds=0.1,
-            peak_memory_bytes=1,
-        ),
-    )
+    record = trial_records.update(target_tokens_read=read, target_tokens_applied=read, loss=loss)
+    return event(seconds, record)
 
 
 @pytest.fixture

@@ -7,6 +7,7 @@ Each loss is what its loop reports for one update. The Trainer's log adds losses
 its losses are taken from `training_step`, before that.
 """
 
+import functools
 import math
 from dataclasses import dataclass, field
 from types import SimpleNamespace
@@ -125,13 +126,13 @@ def as_features(example):
     }
 
 
-@pytest.fixture
-def trainer(tmp_path):
+@pytest.fixture(scope="module")
+def trainer(tmp_path_factory):
     """Trains on the examples in order, on a CPU, with nothing but the updates."""
 
     def train(model, examples, compute_loss_func=None, **arguments):
         settings = {
-            "output_dir": str(tmp_path),
+            "output_dir": str(tmp_path_factory.mktemp("trainer")),
             "use_cpu": True,
             "report_to": "none",
             "save_strategy": "no",
@@ -198,6 +199,12 @@ def furthest(found, expected):
     return max(abs(a - b) for a, b in zip(found, expected, strict=True))
 
 
+@pytest.fixture(scope="module")
+def plainly_trained(build, trainer, equal_rows):
+    """What the Trainer does with either model in float32, all settings as they are."""
+    return functools.cache(lambda make: trainer(make(build, torch.float32), equal_rows))
+
+
 MODELS = pytest.mark.parametrize("make", [whole, adapted])
 
 
@@ -205,9 +212,9 @@ MODELS = pytest.mark.parametrize("make", [whole, adapted])
 
 
 @MODELS
-def test_in_float32_twenty_losses_follow_the_trainers(make, build, ours, trainer, equal_rows):
+def test_in_float32_twenty_losses_follow_the_trainers(make, build, ours, plainly_trained):
     """Ours are summed in float64 and theirs in float32, and the difference goes no further."""
-    theirs = trainer(make(build, torch.float32), equal_rows)
+    theirs = plainly_trained(make)
     found = ours(make(build, torch.float32))
     assert len(found.losses) == UPDATES
     assert furthest(found.losses, theirs.losses) < FLOAT32_TOLERANCE
@@ -253,9 +260,9 @@ def test_two_micro_batches_of_equal_counts_follow_the_trainers_accumulation(
     ],
     ids=["rate", "threshold", "decay", "warm-up"],
 )
-def test_a_small_change_of_one_setting_is_seen(changes, build, ours, trainer, equal_rows):
+def test_a_small_change_of_one_setting_is_seen(changes, build, ours, plainly_trained):
     """The comparisons above are not so wide that they would let another setting pass."""
-    theirs = trainer(whole(build, torch.float32), equal_rows)
+    theirs = plainly_trained(whole)
     found = ours(whole(build, torch.float32), **changes)
     assert furthest(found.losses, theirs.losses) > FLOAT32_TOLERANCE
 

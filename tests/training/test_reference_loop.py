@@ -5,6 +5,7 @@ sum of token losses by the window's targets. Any way of cutting a window into mi
 give its numbers.
 """
 
+import functools
 import math
 from dataclasses import dataclass
 
@@ -139,6 +140,7 @@ def references(build, scenarios):
 
 @pytest.fixture(scope="module")
 def ours(build, scenarios):
+    @functools.cache
     def make(name, kind, micro_batch, dtype=torch.float64):
         model = build.tiny_llama().to(dtype)
         options = build.training_options(

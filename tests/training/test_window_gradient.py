@@ -164,7 +164,9 @@ def llama(build):
 
 
 UNHURRIED = settings(
-    max_examples=60, deadline=None, suppress_health_check=[HealthCheck.filter_too_much]
+    max_examples=settings().max_examples * 3 // 5,
+    deadline=None,
+    suppress_health_check=[HealthCheck.filter_too_much],
 )
 
 

@@ -1,6 +1,9 @@
 from __future__ import annotations
 
 import hashlib
+import itertools
+import random
+import shutil
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -28,6 +31,7 @@ from sweeper.training.options import (
 )
 from sweeper.training.stopping import StopOptions
 from sweeper.trial.folder import AttemptFolder
+from sweeper.trial.main import run
 
 VOCABULARY = 64
 
@@ -96,6 +100,33 @@ def attempt(tmp_path: Path) -> Callable[[TrialSpec], AttemptFolder]:
         return folder
 
     return make
+
+
+@pytest.fixture(scope="session")
+def carry_out_in(
+    tmp_path_factory: pytest.TempPathFactory,
+) -> Callable[[AttemptFolder, TrialSpec, int | None], None]:
+    """Runs an attempt, its random generators left anywhere; it is interrupted after a window.
+
+    What a first attempt leaves is kept, and copied for the next one of the same spec.
+    """
+    kept: dict[tuple[str, int | None], Path] = {}
+
+    def carry_out(folder: AttemptFolder, spec: TrialSpec, until: int | None) -> None:
+        key = (spec.to_json(), until)
+        if key in kept:
+            shutil.copytree(kept[key], folder.path, dirs_exist_ok=True)
+            return
+        asked = itertools.count()  # 0 is asked after loading, n after the n-th window of this one
+        random.seed()
+        np.random.seed()  # noqa: NPY002
+        torch.seed()
+        run(folder, interrupted=lambda: next(asked) == until)
+        if spec.resume_from is None:
+            kept[key] = tmp_path_factory.mktemp("kept") / "attempt"
+            shutil.copytree(folder.path, kept[key])
+
+    return carry_out
 
 
 @pytest.fixture

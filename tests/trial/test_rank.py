@@ -28,8 +28,8 @@ from sweeper.trial.main import run
 
 pytestmark = [pytest.mark.slow, pytest.mark.usefixtures("restored_torch")]
 
-BUDGET = 3000
-"""Of some 130 windows with two micro-batches each: one for each rank."""
+BUDGET = 2000
+"""Of some 90 windows with two micro-batches each: one for each rank."""
 
 
 @pytest.fixture(scope="module")

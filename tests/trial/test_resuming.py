@@ -3,13 +3,10 @@
 from __future__ import annotations
 
 import dataclasses
-import random
 import shutil
 from dataclasses import dataclass
 
-import numpy as np
 import pytest
-import torch
 
 from sweeper.errors import ModelError
 from sweeper.records import (
@@ -26,7 +23,6 @@ from sweeper.records import (
 from sweeper.study.run_options import CheckpointEvery, CheckpointOptions
 from sweeper.training.checkpoint import read_checkpoint, write_checkpoint
 from sweeper.trial.folder import AttemptFolder
-from sweeper.trial.main import run
 from sweeper.trial.resuming import find_resumption, owner_of
 
 pytestmark = pytest.mark.usefixtures("restored_torch")
@@ -71,16 +67,12 @@ class Attempt:
 
 
 @pytest.fixture
-def carry_out(attempt):
+def carry_out(attempt, carry_out_in):
     """Runs an attempt, its random generators left anywhere; it is interrupted after a window."""
 
     def to_its_end(spec, *, until=None):
         folder = attempt(spec)
-        asked = iter(range(10**6))  # 0 is asked after loading, n after the n-th window of this one
-        random.seed()
-        np.random.seed()  # noqa: NPY002
-        torch.seed()
-        run(folder, interrupted=lambda: next(asked) == until)
+        carry_out_in(folder, spec, until)
         lines = folder.events.read_text("utf-8").splitlines()
         return Attempt(folder=folder, records=[decode(line).record for line in lines])
 

@@ -28,7 +28,7 @@ HeldJob(AttemptFolder(Path(sys.argv[1])), sys.argv[2:])
 time.sleep(600)
 """
 
-pytestmark = pytest.mark.usefixtures("survivors")
+pytestmark = [pytest.mark.costly, pytest.mark.usefixtures("survivors")]
 
 
 def ordered(folder, behaviour):

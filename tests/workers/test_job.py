@@ -22,7 +22,7 @@ from sweeper.workers.supervision import Cause, Supervision
 
 CHILD = Path(__file__).parent / "child.py"
 
-pytestmark = pytest.mark.usefixtures("survivors")
+pytestmark = [pytest.mark.costly, pytest.mark.usefixtures("survivors")]
 
 
 @pytest.fixture

@@ -27,7 +27,7 @@ SLOT = Slot(name="cpu 1", device=None)
 GPU_SLOT = Slot(name="gpu", device="GPU-a")
 QUICK = TrialLimits(grace_seconds=0.3)
 
-pytestmark = pytest.mark.usefixtures("survivors")
+pytestmark = [pytest.mark.costly, pytest.mark.usefixtures("survivors")]
 
 
 @pytest.fixture

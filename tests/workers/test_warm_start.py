@@ -27,7 +27,7 @@ QUICK = TrialLimits(grace_seconds=0.3)
 COLD = 1
 """Exit status of a trial whose spec is empty."""
 
-pytestmark = pytest.mark.usefixtures("survivors")
+pytestmark = [pytest.mark.costly, pytest.mark.usefixtures("survivors")]
 
 
 @pytest.fixture

@@ -48,13 +48,12 @@ WILD = TrainingOptions(
 
 
 @pytest.fixture
-def carried_out(attempt):
+def carried_out(attempt, carry_out_in):
     """Runs an attempt to its end, or until it is asked to end after so many windows."""
 
     def to_its_end(spec, *, until=None) -> AttemptFolder:
         folder = attempt(spec)
-        asked = iter(range(10**6))  # 0 is asked after loading, n after the n-th window
-        run(folder, interrupted=lambda: next(asked) == until)
+        carry_out_in(folder, spec, until)
         return folder
 
     return to_its_end
