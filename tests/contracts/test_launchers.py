@@ -35,6 +35,8 @@ from sweeper.workers.process_tree import MARKER
 from sweeper.workers.slots import Slot
 from sweeper.workers.supervision import Cause, Supervision
 
+pytestmark = pytest.mark.costly  # every claim starts real processes
+
 CHILD = Path(__file__).parents[1] / "workers" / "child.py"
 WARM_SUPERVISOR = CHILD.with_name("warm_supervisor.py")
 SLOT = Slot(name="first", device=None)
