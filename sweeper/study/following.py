@@ -194,8 +194,8 @@ def _with(study_file: StudyFile, taken: TakenChoice) -> StudyFile:
 
 
 def _document(study_file: StudyFile) -> StudyDocument:
-    root, _ = locate(study_file.text, str(study_file.path))
-    return StudyDocument(file=str(study_file.path), root=root, keys=schema_keys())
+    root, _ = locate(study_file.text, study_file.named)
+    return StudyDocument(file=study_file.named, root=root, keys=schema_keys())
 
 
 def _raise(found: list[Finding]) -> None:

@@ -32,6 +32,7 @@ class StudyFile:
 
     Attributes:
         path: Absolute; relative paths in the study are relative to its folder.
+        named: The file as it was named, which messages call it by.
         given: The key paths that the file gives, dotted; all others are at their default.
         not_yet: The given keys that have no effect so far.
         text: The file as it was.
@@ -40,6 +41,7 @@ class StudyFile:
     """
 
     path: Path
+    named: str
     study: Study
     given: frozenset[str]
     not_yet: tuple[NotYet, ...]
@@ -74,6 +76,7 @@ def parse_study(text: str, path: Path) -> StudyFile:
         raise StudyFileError(*(finding.fault for finding in found))
     return StudyFile(
         path=path.resolve(),
+        named=str(path),
         study=study,
         given=frozenset(dotted(at) for at, _ in root.walk() if at),
         not_yet=not_yet_in_effect(document),
