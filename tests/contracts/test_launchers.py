@@ -301,11 +301,11 @@ def within(seconds, question):
 
 def until_it_is_known(running):
     """It may start some time after its order; a look tells."""
-    within(30, lambda: running.poll() is None and running.pid)
+    within(90, lambda: running.poll() is None and running.pid)
 
 
 def until_it_speaks(folder):
-    within(30, lambda: folder.events.exists() and folder.events.stat().st_size > 0)
+    within(90, lambda: folder.events.exists() and folder.events.stat().st_size > 0)
 
 
 def test_a_started_trial_has_an_identity_and_runs_until_it_is_done(launching, folder):
@@ -320,7 +320,7 @@ def test_a_started_trial_has_an_identity_and_runs_until_it_is_done(launching, fo
 def test_a_trial_that_ends_is_told_once_and_for_all(launching, folder):
     running = launching("completes").start(folder, SLOT, QUICK)
 
-    supervision = within(30, running.poll)
+    supervision = within(90, running.poll)
 
     assert supervision.cause is Cause.EXITED
     assert (supervision.exit_status, supervision.signal) == (0, None)
@@ -334,8 +334,8 @@ def test_an_exit_status_and_a_signal_are_told_apart_and_a_crash_stays_alone(laun
     killed = launching("kills_itself").start(new_folder(tmp_path, "b"), SLOT, QUICK)
     goes_on = launching("ends_when_asked").start(new_folder(tmp_path, "c"), SLOT, QUICK)
 
-    assert within(30, exits.poll).exit_status == 3
-    assert within(30, killed.poll).signal == signal.SIGKILL
+    assert within(90, exits.poll).exit_status == 3
+    assert within(90, killed.poll).signal == signal.SIGKILL
     assert goes_on.poll() is None
 
 
@@ -343,7 +343,7 @@ def test_a_trial_is_given_its_threads_no_device_and_its_own_group_and_folder(lau
     slot = Slot(name="second", device=None, threads=2)
     running = launching("shows_its_surroundings").start(folder, slot, QUICK)
 
-    within(30, running.poll)
+    within(90, running.poll)
 
     assert folder.stdout.read_text("utf-8") == f"'' 2\nTrue {folder.path}\n"
 
@@ -352,7 +352,7 @@ def test_a_trial_on_this_host_is_given_its_slots_device(locally, folder):
     slot = Slot(name="second", device="GPU-0a1b")
     running = locally("shows_its_surroundings").start(folder, slot, QUICK)
 
-    within(30, running.poll)
+    within(90, running.poll)
 
     assert folder.stdout.read_text("utf-8").startswith("'GPU-0a1b' ")
 
@@ -361,7 +361,7 @@ def test_a_trial_has_ended_when_no_process_of_it_is_left(launching, folder, tmp_
     """So that nothing of it is in the way of the next one on its slot or its node."""
     running = launching("leaves_a_grandchild_behind").start(folder, SLOT, QUICK)
 
-    supervision = within(30, running.poll)
+    supervision = within(90, running.poll)
 
     assert processes_of(tmp_path) == []
     assert supervision.leftovers == 1
@@ -440,7 +440,7 @@ def test_kill_does_not_wait_for_the_grace_of_a_stop(launching, folder, tmp_path)
 
 def test_killing_a_trial_that_has_ended_changes_nothing(locally, folder):
     running = locally("completes").start(folder, SLOT, QUICK)
-    supervision = within(30, running.poll)
+    supervision = within(90, running.poll)
 
     running.kill()
     running.stop(grace_seconds=0)
@@ -452,7 +452,7 @@ def test_limits_are_enforced_where_the_trial_runs(launching, folder):
     limits = TrialLimits(wall_clock_seconds=0.5, grace_seconds=0.3)
     running = launching("hangs_in_training").start(folder, SLOT, limits)
 
-    assert within(30, running.poll).cause is Cause.WALL_CLOCK
+    assert within(90, running.poll).cause is Cause.WALL_CLOCK
 
 
 @pytest.mark.parametrize(
@@ -460,11 +460,11 @@ def test_limits_are_enforced_where_the_trial_runs(launching, folder):
 )
 def test_a_slot_can_be_used_again_after_every_end(locally, tmp_path, behaviour):
     launcher = locally(behaviour)
-    within(30, launcher.start(new_folder(tmp_path, "a"), SLOT, QUICK).poll)
+    within(90, launcher.start(new_folder(tmp_path, "a"), SLOT, QUICK).poll)
 
     again = launcher.start(new_folder(tmp_path, "b"), SLOT, QUICK)
 
-    assert within(30, again.poll).pid == again.pid
+    assert within(90, again.poll).pid == again.pid
 
 
 def test_slots_run_side_by_side(launching, tmp_path):
@@ -550,7 +550,7 @@ def test_a_job_whose_id_was_never_written_is_found_by_its_name(submitting, folde
 
 
 def test_a_job_that_ended_meanwhile_is_taken_up_with_its_end(submitting, folder):
-    ended = within(30, submitting("completes").start(folder, SLOT, QUICK).poll)
+    ended = within(90, submitting("completes").start(folder, SLOT, QUICK).poll)
 
     assert submitting("completes").attach(folder, SLOT, QUICK).poll() == ended
 
@@ -575,15 +575,15 @@ def test_a_job_waits_until_there_is_room_and_shares_no_device(crowded, tmp_path)
     launcher = crowded("ends_when_asked")
     folders = [new_folder(tmp_path, name) for name in ("a", "b", "c")]
     running = {folder: launcher.start(folder, SLOT, QUICK) for folder in folders}
-    within(30, lambda: len(speaking(folders)) == 2)
+    within(90, lambda: len(speaking(folders)) == 2)
 
     time.sleep(1)
     first, second = speaking(folders)
     assert {device_of(first), device_of(second)} == crowded.devices
     running[first].kill()
 
-    within(30, running[first].poll)
-    within(30, lambda: len(speaking(folders)) == 3)
+    within(90, running[first].poll)
+    within(90, lambda: len(speaking(folders)) == 3)
 
 
 def speaking(folders):
