@@ -32,7 +32,7 @@ TEST_LOSSES = {"half": 1.605, "baseline": 1.616}
 UNTRAINED = 2.5
 
 HOSTILE_QUESTION = "Is <script>alert(1)</script> & {{ 7 * 7 }} \"too\" 'high' in /home/eve/secret?"
-HOSTILE_REASON = "</style><img src=http://evil.example/x onerror=alert(2)> at /root/keys.txt."
+HOSTILE_REASON = "</style><img src=http://evil.example/x onerror=alert(2)> at /srv/keys.txt."
 HOSTILE_DETAIL = "the loss of window 2 was <b>nan</b> on eves-laptop in /srv/private/run-7"
 HOSTILE_NOTICE = "</details><iframe src='//evil.example'></iframe> read from /mnt/eve/records.jsonl"
 

@@ -16,7 +16,7 @@ OPEN = discretion(with_paths=True, hosts=["node-7"])
         ("in /home/eve/data.jsonl.", "in [path left out]."),
         ("('/srv/a b', 2)", "('[path left out] b', 2)"),
         ("~/models/base is gone", "[path left out] is gone"),
-        ("sqlite:////work/runs/study.db: locked", "[path left out]: locked"),
+        ("sqlite:////data/runs/study.db: locked", "[path left out]: locked"),
         ("file:///etc/passwd", "[path left out]"),
         (r"C:\Users\eve\x.txt failed", "[path left out] failed"),
     ],
