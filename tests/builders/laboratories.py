@@ -7,11 +7,11 @@ import json
 import os
 import subprocess
 import sys
-import time
 from dataclasses import dataclass
 from pathlib import Path
 
 import psutil
+from waiting import within
 
 from sweeper.cli.main import main
 
@@ -148,13 +148,7 @@ class Laboratory:
 
     def wait_for(self, what, *, seconds: float = 120):
         """Polls until `what()` gives something true, and returns it."""
-        end = time.monotonic() + seconds
-        while time.monotonic() < end:
-            result = what()
-            if result:
-                return result
-            time.sleep(0.05)
-        raise AssertionError(f"did not happen within {seconds} s")
+        return within(seconds, what)
 
 
 LORA = "tune: lora\nlora: {rank: 4, alpha: 8, targets: all-linear}"

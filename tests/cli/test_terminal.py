@@ -1,5 +1,6 @@
 """What becomes of a run when its terminal is closed, on a real pseudo-terminal."""
 
+import contextlib
 import importlib.util
 import json
 import os
@@ -12,6 +13,7 @@ from pathlib import Path
 
 import psutil
 import pytest
+from waiting import within
 
 from sweeper.store.store import StudyStore
 from sweeper.workers.process_tree import MARKER
@@ -71,16 +73,17 @@ def left(small):
     return found
 
 
-def until(question, ours, *, seconds=60.0):
+def until(question, ours):
     """Reads what the run draws until the question has an answer."""
-    give_up = time.monotonic() + seconds
     os.set_blocking(ours, False)
-    while not question():
-        assert time.monotonic() < give_up
-        try:
-            os.read(ours, 65536)
-        except (BlockingIOError, OSError):
-            time.sleep(0.02)
+
+    def answered():
+        with contextlib.suppress(BlockingIOError, OSError):
+            while os.read(ours, 65536):
+                pass
+        return question()
+
+    within(60, answered)
 
 
 def has_a_window(small):

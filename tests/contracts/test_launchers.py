@@ -15,6 +15,7 @@ from pathlib import Path
 
 import psutil
 import pytest
+from waiting import within
 
 from sweeper.records import Reason
 from sweeper.study.run_options import DaskLauncher, RayLauncher, SlurmLauncher
@@ -289,14 +290,6 @@ def belongs(process, scratch):
         return alive and process.environ().get(MARKER, "").startswith(str(scratch))
     except psutil.Error:
         return False
-
-
-def within(seconds, question):
-    give_up = time.monotonic() + seconds
-    while not (answer := question()):
-        assert time.monotonic() < give_up, f"not within {seconds} s"
-        time.sleep(0.02)
-    return answer
 
 
 def until_it_is_known(running):

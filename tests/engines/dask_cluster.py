@@ -14,12 +14,12 @@ import signal
 import subprocess
 import sys
 import tempfile
-import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Self
 
 import psutil
+from waiting import within
 
 from sweeper.trial.folder import AttemptFolder
 from sweeper.workers.heartbeat import Heartbeat
@@ -109,12 +109,8 @@ class DaskCluster:
     def _start_scheduler(self) -> None:
         file = self.folder / "scheduler.json"
         self._start("scheduler", "scheduler", "--port=0", f"--scheduler-file={file}", "--no-show")
-        give_up = time.monotonic() + 60
-        while not self.address:
-            assert time.monotonic() < give_up, (self.folder / "scheduler.out").read_text("utf-8")
-            with contextlib.suppress(OSError, ValueError):
-                self.address = json.loads(file.read_text("utf-8"))["address"]
-            time.sleep(0.05)
+        out = self.folder / "scheduler.out"
+        self.address = within(60, lambda: _address_in(file), seen=lambda: out.read_text("utf-8"))
 
     def _start(self, name: str, *arguments: str) -> None:
         with (self.folder / f"{name}.out").open("ab") as out:
@@ -127,3 +123,10 @@ class DaskCluster:
                 stderr=out,
                 start_new_session=True,
             )
+
+
+def _address_in(scheduler_file: Path) -> str | None:
+    """Returns the scheduler's address once its file is there and whole."""
+    with contextlib.suppress(OSError, ValueError):
+        return json.loads(scheduler_file.read_text("utf-8"))["address"]
+    return None

@@ -21,6 +21,7 @@ from pathlib import Path
 from typing import Self
 
 import psutil
+from waiting import within
 
 from sweeper.trial.folder import AttemptFolder
 
@@ -128,10 +129,16 @@ class SlurmCluster:
         return self.job(job_id)["NodeList"]
 
     def wait_until_idle(self, *nodes: str, seconds: float = 90) -> None:
-        give_up = time.monotonic() + seconds
-        while any(self._state(node) != "idle" for node in nodes):
-            assert time.monotonic() < give_up, self.call("sinfo", "-N", "-l")
-            time.sleep(0.1)
+        log, states = self.folder / "slurmctld.log", []
+
+        def are_idle() -> bool:
+            states.append([self._state(node) for node in nodes])
+            return set(states[-1]) == {"idle"}
+
+        def seen() -> str:
+            return f"{len(states)} looks, last {states[-5:]}\n{log.read_text('utf-8')[-5000:]}"
+
+        within(seconds, are_idle, seen=seen)
 
     def _state(self, node: str) -> str:
         with contextlib.suppress(subprocess.SubprocessError):
@@ -158,10 +165,8 @@ class SlurmCluster:
         names = {"key-file": "key", "socket": "sock", "pid-file": "pid", "seed-file": "seed"}
         places = [f"--{option}={place / name}" for option, name in names.items()]
         self._start("munged", "munged", "--foreground", "--force", "--num-threads=1", *places)
-        give_up = time.monotonic() + 20
-        while not (place / "sock").exists():
-            assert time.monotonic() < give_up, (self.folder / "munged.out").read_text("utf-8")
-            time.sleep(0.05)
+        out = self.folder / "munged.out"
+        within(20, (place / "sock").exists, seen=lambda: out.read_text("utf-8"))
 
     def _configure(self) -> None:
         self.folder.chmod(0o755)

@@ -5,12 +5,12 @@ Debian's chromium is used; no network is needed, and the profile lies in a folde
 
 import asyncio
 import base64
-import contextlib
 import json
 import shutil
 import subprocess
-import time
 from pathlib import Path
+
+from waiting import within
 
 PROGRAM = shutil.which("chromium")
 PHONE, DESK = 390, 1280
@@ -39,12 +39,8 @@ class Browser:
 
     def _port(self) -> int:
         told = self.profile / "DevToolsActivePort"
-        limit = time.monotonic() + 60
-        while time.monotonic() < limit:
-            with contextlib.suppress(OSError, IndexError):
-                return int(told.read_text().splitlines()[0])
-            time.sleep(0.05)
-        raise TimeoutError("chromium did not come up")
+        first, *_ = within(60, lambda: told.exists() and told.read_text().splitlines())
+        return int(first)
 
     def close(self) -> None:
         self.process.terminate()

@@ -14,6 +14,7 @@ from pathlib import Path
 
 import psycopg
 import pytest
+from waiting import within
 
 from sweeper.sweep.stop_request import StopRequest
 
@@ -82,20 +83,17 @@ def dashboard():
                 with urllib.request.urlopen(f"http://127.0.0.1:{port}{path}", timeout=60) as page:
                     return json.load(page)
 
-            wait_until_it_answers(ask)
+            within(60, lambda: answers(ask))
             return ask
 
         yield start
 
 
-def wait_until_it_answers(ask):
-    until = time.monotonic() + 60
-    while time.monotonic() < until:
-        with contextlib.suppress(urllib.error.URLError):
-            ask("/api/studies")
-            return
-        time.sleep(0.2)
-    raise AssertionError("the dashboard does not answer")
+def answers(ask):
+    with contextlib.suppress(urllib.error.URLError):
+        ask("/api/studies")
+        return True
+    return False
 
 
 def everything(study):
@@ -116,11 +114,8 @@ def everything(study):
 
 def best_on(ask):
     """The best value that the dashboard shows; it keeps what it has read for two seconds."""
-    give_up = time.monotonic() + 30
-    while not (best := ask("/api/studies/1?after=0")["best_trials"]):
-        assert time.monotonic() < give_up
-        time.sleep(0.2)
-    return best[0]["values"]
+    best, *_ = within(30, lambda: ask("/api/studies/1?after=0")["best_trials"])
+    return best["values"]
 
 
 def test_a_running_study_is_looked_at_while_its_trials_start_and_end(

@@ -6,6 +6,7 @@ import time
 
 import psutil
 import pytest
+from waiting import within
 
 from sweeper.errors import StudyBusy
 from sweeper.store.store import StudyStore
@@ -14,13 +15,6 @@ from sweeper.workers.heartbeat import Heartbeat
 from sweeper.workers.process_tree import MARKER
 
 pytestmark = pytest.mark.slow  # real studies, though of trials without torch
-
-
-def wait_until(condition, seconds=30.0):
-    give_up = time.monotonic() + seconds
-    while not condition():
-        assert time.monotonic() < give_up, "waited in vain"
-        time.sleep(0.1)
 
 
 def processes_of(study):
@@ -104,7 +98,7 @@ class TestInterruption:
     def test_ctrl_c_ends_a_coordinator_with_status_130(self, study, coordinator, attempts):
         study.behave({"baseline/0": ["slow"]})
         process = coordinator(study)
-        wait_until(lambda: processes_of(study))
+        within(30, lambda: processes_of(study))
         time.sleep(1.0)
 
         process.send_signal(signal.SIGINT)
@@ -140,12 +134,12 @@ class TestKills:
     ):
         study.behave({"baseline/0": ["slow", "complete"]})
         process = coordinator(study)
-        wait_until(lambda: processes_of(study))
+        within(30, lambda: processes_of(study))
         time.sleep(1.0)
 
         process.kill()
         process.wait()
-        wait_until(lambda: not processes_of(study), seconds=10.0)
+        within(10, lambda: not processes_of(study))
         end = study.run()
 
         assert end.status == 0
@@ -177,7 +171,7 @@ class TestSeveralCoordinators:
     def test_a_second_one_is_refused_by_the_process_that_runs_the_study(self, study, coordinator):
         study.behave({"baseline/0": ["slow"]})
         process = coordinator(study)
-        wait_until(lambda: processes_of(study))
+        within(30, lambda: processes_of(study))
 
         with pytest.raises(StudyBusy, match=f"process {process.pid} on "):
             study.run()

@@ -5,13 +5,13 @@ import signal
 import subprocess
 import sys
 import threading
-import time
 from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
 
 import optuna
 import pytest
+from waiting import within
 
 from sweeper.errors import StudyBusy, StudyConflict
 from sweeper.records import Reason, Update, decode
@@ -80,14 +80,12 @@ def box(on_host, tmp_path):
         process.wait()
 
 
-def wait_for(condition, *, seconds=30):
-    give_up = time.monotonic() + seconds
-    while time.monotonic() < give_up:
+def wait_for(condition):
+    def holds():
         with contextlib.suppress(Exception):  # the database may not be there yet
-            if condition():
-                return
-        time.sleep(0.1)
-    pytest.fail("waited in vain")
+            return condition()
+
+    within(30, holds)
 
 
 def rows(study, table="attempts", *arguments):

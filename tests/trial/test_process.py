@@ -5,11 +5,11 @@ from __future__ import annotations
 import signal
 import subprocess
 import sys
-import time
 
 import pytest
 from peft import PeftModel
 from transformers import AutoModelForCausalLM, AutoTokenizer
+from waiting import within
 
 from sweeper.records import Evaluation, Outcome, Reason, Update, decode
 from sweeper.training.checkpoint import checkpoint_folders, read_checkpoint
@@ -57,10 +57,7 @@ def numbers_of(folder):
 
 
 def until_it_trains(folder):
-    give_up = time.monotonic() + 120
-    while not (folder.events.exists() and b'"update"' in folder.events.read_bytes()):
-        assert time.monotonic() < give_up
-        time.sleep(0.05)
+    within(120, lambda: folder.events.exists() and b'"update"' in folder.events.read_bytes())
 
 
 @pytest.mark.filterwarnings("ignore:.*is_gradient_checkpointing:FutureWarning")  # peft reads it
@@ -101,10 +98,7 @@ def test_signal_15_ends_a_training_trial_as_preempted_with_a_checkpoint_of_its_l
 def test_both_watches_are_in_place_while_the_libraries_are_still_being_loaded(bench, start):
     """Signal 15 alone would end a process that had not taken it over."""
     trial, folder = start(bench.spec())
-    give_up = time.monotonic() + 60
-    while not folder.events.exists():
-        assert time.monotonic() < give_up
-        time.sleep(0.01)
+    within(60, folder.events.exists)
 
     trial.send_signal(signal.SIGTERM)
     with pytest.raises(subprocess.TimeoutExpired):

@@ -10,6 +10,7 @@ import time
 
 import psutil
 import pytest
+from waiting import within
 
 from sweeper.records import (
     Artifact,
@@ -76,7 +77,7 @@ def completed(shared, start):
 def preempted(shared, start):
     """The same trial, its whole group asked to end at some window."""
     child, folder = start(shared)
-    wait_for(lambda: updates_of(folder))
+    within(120, lambda: updates_of(folder))
     os.killpg(child.pid, signal.SIGTERM)
     assert child.wait(60) == 0, folder.stderr.read_text()
     return folder
@@ -90,14 +91,6 @@ def alone(shared, tmp_path_factory):
     folder.spec.write_text(spec.to_json(), encoding="utf-8")
     run(folder, interrupted=lambda: False)
     return folder
-
-
-def wait_for(what, *, seconds=120):
-    give_up = time.monotonic() + seconds
-    while not (found := what()):
-        assert time.monotonic() < give_up
-        time.sleep(0.02)
-    return found
 
 
 def records_of(folder):
@@ -224,7 +217,7 @@ def test_asked_to_it_goes_on_with_another_number_of_ranks_and_is_marked(preempte
 
 def test_a_rank_that_is_killed_ends_the_attempt_within_seconds_and_leaves_no_process(bench, start):
     child, folder = start(bench.spec(budget=100_000, ranks=2))
-    wait_for(lambda: updates_of(folder))
+    within(120, lambda: updates_of(folder))
     ranks = ranks_of(folder)
     listening = {
         connection.laddr.ip
@@ -250,7 +243,7 @@ def test_a_rank_that_is_killed_ends_the_attempt_within_seconds_and_leaves_no_pro
 def loading(bench, start):
     """An attempt whose ranks have begun to load their libraries."""
     child, folder = start(bench.spec(ranks=2))
-    wait_for(lambda: len(ranks_of(folder)) == 2)
+    within(120, lambda: len(ranks_of(folder)) == 2)
     return child, folder
 
 
@@ -262,7 +255,7 @@ def test_killing_the_group_leaves_no_rank(loading):
 
     assert groups == {child.pid}
 
-    wait_for(lambda: not processes_of(folder), seconds=5)
+    within(5, lambda: not processes_of(folder))
 
 
 def test_ranks_end_when_the_process_that_started_them_is_gone(loading):
@@ -270,7 +263,7 @@ def test_ranks_end_when_the_process_that_started_them_is_gone(loading):
 
     child.kill()
 
-    wait_for(lambda: not processes_of(folder), seconds=10)
+    within(10, lambda: not processes_of(folder))
 
 
 def test_what_stops_a_rank_is_said_on_its_standard_output_before_it_leaves(tmp_path):

@@ -6,7 +6,6 @@ import dataclasses
 import random
 import subprocess
 import sys
-import time
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -14,6 +13,7 @@ import numpy as np
 import pytest
 import torch
 from torch.amp import GradScaler
+from waiting import within
 
 from sweeper.data.options import Packing
 from sweeper.records import Evaluation, Outcome, Reason, Resumed, Skip, Update, decode
@@ -101,17 +101,18 @@ def killed(bench, tmp_path_factory):
 
 
 def _kill_each_in_time(running, folders):
-    give_up = time.monotonic() + 300
     waiting = dict(running)
-    while waiting:
-        assert time.monotonic() < give_up
-        time.sleep(0.01)
+
+    def are_killed():
         for mode, (process, windows) in list(waiting.items()):
             assert process.poll() is None, folders[mode].stderr.read_text("utf-8")
             events = folders[mode].events
             if events.exists() and events.read_bytes().count(b'"update"') >= windows:
                 process.kill()
                 del waiting[mode]
+        return not waiting
+
+    within(300, are_killed)
 
 
 def records_of(folder):

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import contextlib
 import json
-import time
 from pathlib import Path
 
 import pytest
+from waiting import within
 
 from sweeper.records import Notice, PhaseBegun, decode
 from sweeper.trial.folder import AttemptFolder
@@ -68,10 +68,7 @@ def attempt_in(path, bench):
 
 
 def until_it_ends(running):
-    give_up = time.monotonic() + 120
-    while (supervision := running.poll()) is None:
-        assert time.monotonic() < give_up
-        time.sleep(0.02)
+    supervision = within(120, running.poll)
     assert (supervision.exit_status, supervision.signal) == (0, None), supervision.stderr_tail
     return supervision
 

@@ -2,12 +2,12 @@ from __future__ import annotations
 
 import contextlib
 import sys
-import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import psutil
 import pytest
+from waiting import within
 
 from sweeper.records import Event
 from sweeper.trial.folder import AttemptFolder
@@ -49,15 +49,7 @@ def behaving(tmp_path: Path) -> Iterator[Callable[[str], LocalLauncher]]:
 @pytest.fixture
 def eventually() -> Callable[..., object]:
     """Returns the first true value that a question has within some seconds."""
-
-    def ask(question: Callable[[], object], *, seconds: float = 30.0) -> object:
-        give_up = time.monotonic() + seconds
-        while not (answer := question()):
-            assert time.monotonic() < give_up, f"not within {seconds} s"
-            time.sleep(0.02)
-        return answer
-
-    return ask
+    return lambda question, *, seconds=30.0: within(seconds, question)
 
 
 @pytest.fixture

@@ -6,6 +6,7 @@ import time
 from pathlib import Path
 
 import pytest
+from waiting import within
 
 from sweeper.trial.folder import AttemptFolder
 from sweeper.workers.aftermath import last_seen
@@ -68,14 +69,6 @@ def folder(tmp_path):
     path = tmp_path / "runs" / "my study" / "trials" / "double-2" / "attempts" / "1"
     path.mkdir(parents=True)
     return AttemptFolder(path)
-
-
-def within(seconds, question):
-    give_up = time.monotonic() + seconds
-    while not (answer := question()):
-        assert time.monotonic() < give_up, f"not within {seconds} s"
-        time.sleep(0.01)
-    return answer
 
 
 def looked_at_for(seconds, running):
