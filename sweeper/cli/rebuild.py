@@ -41,7 +41,8 @@ def rebuild(
 
     For a database that was lost or is damaged: plan, attempts, verdicts and what was changed by
     hand are read from the folder. The old database is moved aside, never deleted. Attempts that no
-    coordinator judged are judged from their folders, as a run does it.
+    coordinator judged are judged from their folders, as a run does it. End workers on other hosts
+    first: a lost database cannot say what they run.
     """
     folder = run_folder_of(study)
     if dry_run:

@@ -216,6 +216,11 @@ def holds(claim: Claim) -> ColumnElement[bool]:
     )
 
 
+def greatest_fencing_number(connection: Connection) -> int:
+    """Returns the greatest number that an owner of any cell has had; 0 before there is one."""
+    return connection.execute(select(func.max(CELL.c.fencing_number))).scalar_one() or 0
+
+
 def is_attempt(claim: Claim) -> ColumnElement[bool]:
     """The condition on an attempt that it is the claim's."""
     return and_(ATTEMPT.c.cell == claim.cell, ATTEMPT.c.attempt == claim.attempt)

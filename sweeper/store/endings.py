@@ -7,6 +7,7 @@ number. Nothing that ended is ever overwritten.
 from __future__ import annotations
 
 import dataclasses
+import json
 from dataclasses import dataclass
 
 from sqlalchemy import Connection, insert, select, update
@@ -19,6 +20,7 @@ from sweeper.store.interventions import reopened_after
 from sweeper.store.plain import LONGEST_DETAIL, harmless, to_harmless_json
 from sweeper.store.status import CellStatus, Stint, status_after
 from sweeper.store.tables import ATTEMPT, CELL, LATE_RESULT
+from sweeper.study.same_environment import was_misplaced
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -51,7 +53,8 @@ def end_attempt(
 ) -> bool:
     """Ends the attempt and moves its cell on; False, and nothing changes, if it isn't ours."""
     *earlier, this = _stints(connection, claim)
-    ended = dataclasses.replace(this, reason=outcome.reason)
+    misplaced = was_misplaced(outcome.evidence)
+    ended = dataclasses.replace(this, reason=outcome.reason, misplaced=misplaced)
     status = status_after(ended, earlier=earlier, max_resumes=max_resumes)
     ending = _ending(outcome) if status is CellStatus.ENDED else {}
     moved = connection.execute(
@@ -72,7 +75,12 @@ def _stints(connection: Connection, claim: Claim) -> list[Stint]:
     """Returns the attempts at the cell up to the claim's, since a user last opened it again."""
     first = reopened_after(connection, claim.cell) + 1
     query = (
-        select(ATTEMPT.c.reason, ATTEMPT.c.resumed_after_window, ATTEMPT.c.checkpoint_window)
+        select(
+            ATTEMPT.c.reason,
+            ATTEMPT.c.resumed_after_window,
+            ATTEMPT.c.checkpoint_window,
+            ATTEMPT.c.evidence,
+        )
         .where(ATTEMPT.c.cell == claim.cell, ATTEMPT.c.attempt.between(first, claim.attempt))
         .order_by(ATTEMPT.c.attempt)
     )
@@ -81,6 +89,7 @@ def _stints(connection: Connection, claim: Claim) -> list[Stint]:
             reason=None if row.reason is None else Reason(row.reason),
             began_after_window=row.resumed_after_window,
             checkpoint_window=row.checkpoint_window,
+            misplaced=was_misplaced(json.loads(row.evidence or "{}")),
         )
         for row in connection.execute(query)
     ]

@@ -10,6 +10,7 @@ from sqlalchemy import Connection, RowMapping, select, update
 
 from sweeper.records import Outcome, Reason
 from sweeper.store.claims import Claim, Owner, Process, holds, is_attempt, is_ours
+from sweeper.store.decoding import decoded
 from sweeper.store.endings import Cost, end_attempt
 from sweeper.store.engine import DatabaseTime
 from sweeper.store.plain import to_time
@@ -140,6 +141,7 @@ def _worker_lost(live: LiveAttempt, why: str) -> Outcome:
 
 
 def _live_attempt(row: RowMapping) -> LiveAttempt:
+    of = f"{ATTEMPT.name}, cell {row['cell']}, attempt {row['attempt']}"
     owner = Owner(
         worker=row["worker"],
         host=row["host"],
@@ -154,8 +156,8 @@ def _live_attempt(row: RowMapping) -> LiveAttempt:
     )
     return LiveAttempt(
         claim=claim,
-        claimed_at=to_time(row["claimed_at"]),
-        lease_expires_at=to_time(row["lease_expires_at"]),
+        claimed_at=decoded(row, "claimed_at", to_time, of=of),
+        lease_expires_at=decoded(row, "lease_expires_at", to_time, of=of),
         overdue=bool(row["overdue"]),
         supervisor=_process(row["supervisor_pid"], row["supervisor_started_at"]),
         child=_process(row["child_pid"], row["child_started_at"]),

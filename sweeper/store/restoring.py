@@ -7,21 +7,24 @@ the times right.
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from sqlalchemy import Connection, and_, select, update
+from sqlalchemy import Connection, RowMapping, and_, select, update
 
 from sweeper.records import Reason
 from sweeper.store import interventions, metrics
-from sweeper.store.claims import IS_FREE, Claim, is_attempt, take
+from sweeper.store.claims import IS_FREE, Claim, greatest_fencing_number, is_attempt, take
 from sweeper.store.database import Database
+from sweeper.store.decoding import checked, decoded, json_object
 from sweeper.store.interventions import Intervention
 from sweeper.store.plain import storable, to_json
 from sweeper.store.planning import end_study
 from sweeper.store.status import CellStatus
 from sweeper.store.tables import ATTEMPT, CELL, INTERVENTION, LATE_RESULT, STUDY
+
+FENCES_APART = 1_000_000
+"""Between the first fencing numbers of a database and of one that is made in its place."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -88,14 +91,15 @@ class RestoredRecord:
         """Ends the study, or lets it go on, as it was."""
         self._database.write(lambda c: restore_state(c, state))
 
+    def fence_off(self, *, beyond: int) -> None:
+        """Fences off whoever has a claim of the lost database, see `fence_off_the_lost`."""
+        self._database.write(lambda c: fence_off_the_lost(c, beyond=beyond))
+
 
 def read_journal(connection: Connection) -> Journal:
     """Returns every intervention, the first one first, and whether the study has ended."""
     rows = connection.execute(select(INTERVENTION).order_by(INTERVENTION.c.number)).mappings()
-    entries = tuple(
-        Entry(**{**row, "kind": Intervention(row["kind"]), "detail": json.loads(row["detail"])})
-        for row in rows
-    )
+    entries = tuple(map(_entry, rows))
     not_run = select(CELL.c.cell, CELL.c.detail).where(CELL.c.status == CellStatus.NOT_RUN.value)
     ended = connection.execute(select(STUDY.c.ended_why, STUDY.c.ended_at)).one_or_none()
     state = StudyState(
@@ -104,6 +108,13 @@ def read_journal(connection: Connection) -> Journal:
         not_run={row.cell: row.detail for row in connection.execute(not_run)},
     )
     return Journal(entries=entries, state=state)
+
+
+def _entry(row: RowMapping) -> Entry:
+    checked([row], INTERVENTION.c, of=INTERVENTION.name)
+    of = f"{INTERVENTION.name}, number {row['number']}"
+    kind = decoded(row, "kind", Intervention, of=of)
+    return Entry(**{**row, "kind": kind, "detail": decoded(row, "detail", json_object, of=of)})
 
 
 def restore_claim(connection: Connection, claim: Claim, *, claimed_at: str | None) -> bool:
@@ -116,6 +127,19 @@ def restore_claim(connection: Connection, claim: Claim, *, claimed_at: str | Non
     times = {} if claimed_at is None else {"claimed_at": claimed_at}
     connection.execute(update(ATTEMPT).where(is_attempt(claim)).values(**fence, **times))
     return True
+
+
+def fence_off_the_lost(connection: Connection, *, beyond: int) -> None:
+    """Lets free cells go on with fencing numbers that no owner of the lost database has had.
+
+    Some of those may be unknown: owners on other hosts that left nothing here. So the numbers of
+    each database that is made anew begin a long way after all that are known.
+
+    Args:
+        beyond: The greatest number that is known besides those on record.
+    """
+    number = (max(greatest_fencing_number(connection), beyond) // FENCES_APART + 1) * FENCES_APART
+    connection.execute(update(CELL).where(CELL.c.owner.is_(None)).values(fencing_number=number))
 
 
 def restore_time(

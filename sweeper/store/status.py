@@ -31,11 +31,13 @@ class Stint:
         began_after_window: The last window of the checkpoint that it went on from, 0 without one;
             None if it did not get so far.
         checkpoint_window: The last window of the newest checkpoint that it made, if any.
+        misplaced: Whether it was not where its seed began, and ended before it did anything.
     """
 
     reason: Reason | None
     began_after_window: int | None = None
     checkpoint_window: int | None = None
+    misplaced: bool = False
 
     @property
     def made_progress(self) -> bool:
@@ -46,16 +48,16 @@ class Stint:
 def status_after(ending: Stint, *, earlier: Sequence[Stint] = (), max_resumes: int) -> CellStatus:
     """Returns where a cell stands once an attempt at it has ended.
 
-    What the user cancelled, or the machine took back after a newer checkpoint, stays open. What was
-    lost stays open until it was lost `max_resumes` times before without progress in between.
-    Everything else is final.
+    What the user cancelled, or the machine took back after a newer checkpoint, stays open, and so
+    does what was only in the wrong place. What was lost stays open until it was lost `max_resumes`
+    times before without progress in between. Everything else is final.
 
     Args:
         earlier: The attempts at the cell before this one, the first one first.
     """
     assert ending.reason is not None, "it has ended"
     outcome = OUTCOME_OF[ending.reason]
-    if outcome is OutcomeKind.CANCELLED:
+    if outcome is OutcomeKind.CANCELLED or ending.misplaced:
         return CellStatus.WAITING
     if ending.reason is Reason.PREEMPTED and ending.made_progress:
         return CellStatus.WAITING
@@ -77,10 +79,16 @@ def losses_without_progress(earlier: Sequence[Stint], ending: Stint) -> int:
         came_further = stint.made_progress and _was_of_use(stint, attempts[place + 1 :])
         if came_further:
             losses = 0
-        lost = stint.reason is not None and OUTCOME_OF[stint.reason] is OutcomeKind.LOST
-        if lost and not (came_further and stint.reason is Reason.PREEMPTED):
+        if _is_loss(stint) and not (came_further and stint.reason is Reason.PREEMPTED):
             losses += 1
     return max(0, losses - 1) if ending.made_progress else losses
+
+
+def _is_loss(stint: Stint) -> bool:
+    """Says whether the machine took it; one that was only in the wrong place lost nothing."""
+    if stint.reason is None or stint.misplaced:
+        return False
+    return OUTCOME_OF[stint.reason] is OutcomeKind.LOST
 
 
 def _was_of_use(stint: Stint, later: Sequence[Stint]) -> bool:

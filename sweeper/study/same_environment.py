@@ -16,6 +16,12 @@ CPU = "cpu"
 SOME_GPU = "a GPU"
 """Said of a slot with a GPU whose model is not known before a trial runs there."""
 
+FOUND = "environment_found"
+"""In the evidence of an attempt that was in the wrong place: the differing fields as it found them,
+as JSON."""
+BEGAN_WITH = "environment_of_seed"
+"""Likewise: the same fields as the seed's first attempt had them, as JSON."""
+
 NOT_SET = "not set"
 """Stands for a field that one of the two does not have."""
 
@@ -59,6 +65,11 @@ def all_differences(
         for name in sorted(environment.keys() | began_with.keys())
         if environment.get(name) != began_with.get(name)
     )
+
+
+def was_misplaced(evidence: Mapping[str, str]) -> bool:
+    """Says whether the evidence is that of an attempt that gave the wrong place back at once."""
+    return FOUND in evidence
 
 
 def fields_of_precision(precision: str) -> Mapping[str, str]:

@@ -35,6 +35,7 @@ def adopt_leftovers(  # noqa: PLR0913  # what is left, whose it may be, who is t
     observer: Observer,
     locked: bool = False,
     lease: LeaseTerms | None = None,
+    silent: Collection[Claim] = (),
 ) -> tuple[LiveAttempt, ...]:
     """Ends every attempt on record whose owner is gone; no process of it is left then.
 
@@ -46,20 +47,22 @@ def adopt_leftovers(  # noqa: PLR0913  # what is left, whose it may be, who is t
             leftover too.
         locked: Whether every coordinator of the study holds the run folder's lock while it lives:
             then none is left under this kernel, whatever container it was in.
+        silent: Claims of other hosts that count as lost, see `silence`.
 
     Raises:
         StudyBusy: An attempt's owner on this host lives, although the lock was free.
         StoreError: The database cannot be used.
     """
     lease, jobs = lease or LeaseTerms(), []
-    for live in store.live_attempts(grace_seconds=lease.overdue_seconds):
+    for live in store.live_attempts():
         claim = live.claim
-        is_gone = is_same_process(claim.owner, owner) or not _lives(claim, locked=locked)
-        if (is_gone or live.overdue) and has_job(AttemptFolder(folder.path / claim.folder)):
+        is_gone = _is_gone(claim, owner, locked=locked)
+        is_silent = claim in silent
+        if (is_gone or is_silent) and has_job(AttemptFolder(folder.path / claim.folder)):
             jobs.append(live)
         elif is_gone:
             observer.message(told(claim, end_leftover(store, folder, claim, terms=terms)))
-        elif live.overdue and take_over(store, folder, live, terms=terms, lease=lease):
+        elif is_silent and take_over(store, folder, live, terms=terms, lease=lease):
             observer.message(told_overdue(claim))
     return tuple(jobs)
 
@@ -67,6 +70,11 @@ def adopt_leftovers(  # noqa: PLR0913  # what is left, whose it may be, who is t
 def has_job(attempt: AttemptFolder) -> bool:
     """Says whether the attempt was handed to an engine, as far as this host sees its folder."""
     return attempt.order.exists()
+
+
+def _is_gone(claim: Claim, owner: Owner, *, locked: bool) -> bool:
+    """Says whether nobody holds the claim any more; what this process is said to hold is left."""
+    return is_same_process(claim.owner, owner) or not _lives(claim, locked=locked)
 
 
 def _lives(claim: Claim, *, locked: bool) -> bool:
@@ -79,6 +87,22 @@ def _lives(claim: Claim, *, locked: bool) -> bool:
     if alive:
         raise StudyBusy(_busy(claim, "Wait for it, or end it with Ctrl-C"))
     return alive is None and not (locked and is_of_this_kernel(claim.owner.started_at))
+
+
+def left_behind(
+    store: StudyStore, owner: Owner, *, locked: bool, silent: Collection[Claim]
+) -> tuple[LiveAttempt, ...]:
+    """Returns what `adopt_leftovers` would end or return; nothing is changed.
+
+    Raises:
+        StudyBusy: Likewise.
+        StoreError: The database cannot be used.
+    """
+    return tuple(
+        live
+        for live in store.live_attempts()
+        if _is_gone(live.claim, owner, locked=locked) or live.claim in silent
+    )
 
 
 def refuse_others(

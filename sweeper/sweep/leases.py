@@ -41,9 +41,14 @@ class LeaseTerms:
         return self.seconds + self.kill_grace_seconds
 
     @property
-    def second_look_seconds(self) -> float:
-        """For which an attempt has to be seen as lost, without a break, before it is ended.
-
-        After an outage of the database its owner, if it lives, renews the lease in that time.
-        """
+    def dead_seconds(self) -> float:
+        """For which an owner has to be seen as dead before its attempt is ended."""
         return 2 * self.retry_seconds
+
+    @property
+    def second_look_seconds(self) -> float:
+        """For which a lease has to be seen as over, without a break, before its attempt is ended.
+
+        An owner that lives renews it in that time, whether the database was away or its clock set.
+        """
+        return self.renew_seconds + 2 * self.retry_seconds

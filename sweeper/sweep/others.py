@@ -139,25 +139,27 @@ class Others:
         for live in seen:
             if (key := _key(live.claim)) in held:
                 continue
-            if self._is_lost(live):
+            if (patience_seconds := self._lost_after_seconds(live)) is not None:
                 still[key] = suspects.get(key, now)
-                if now - still[key] >= lease.second_look_seconds:
+                if now - still[key] >= patience_seconds:
                     self._end(live)
                     continue
             running.append(live.claim)
         self._suspects, self._running = still, tuple(running)
         self._look_at = self._clock() + lease.look_seconds
 
-    def _is_lost(self, live: LiveAttempt) -> bool:
-        """Says whether nobody runs the attempt, or nobody has said so for too long."""
+    def _lost_after_seconds(self, live: LiveAttempt) -> float | None:
+        """Returns for how long it has to look as if nobody ran the attempt; None: somebody does."""
         assert self._shared is not None
-        owner = live.claim.owner
+        owner, lease = live.claim.owner, self._shared.lease
         if has_job(AttemptFolder(self._shared.folder.path / live.claim.folder)):
-            return False  # it may run on without an owner; the run of the study takes it up
+            return None  # it may run on without an owner; the run of the study takes it up
         if is_same_process(owner, self._shared.owner):
-            return True  # no slot has it
+            return lease.dead_seconds  # no slot has it
         alive = is_alive(owner.host, owner.pid, owner.started_at)
-        return alive is False or (alive is None and live.overdue)
+        if alive is None and live.overdue:
+            return lease.second_look_seconds
+        return lease.dead_seconds if alive is False else None
 
     def _end(self, live: LiveAttempt) -> None:
         assert self._shared is not None

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import contextlib
 import os
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Protocol
 
-from sweeper.errors import Fault, NotFound, StudyConflict
-from sweeper.store.claims import Owner
+from sweeper.errors import Fault, NotFound, StudyBusy, StudyConflict
+from sweeper.store.claims import Claim, Owner
 from sweeper.store.condition import Condition, condition_of
 from sweeper.store.store import StudyStore
 from sweeper.store.switching import (
@@ -20,16 +20,18 @@ from sweeper.store.switching import (
     switch_schema,
 )
 from sweeper.study.database_place import note_database_file, rebuilt_database_file
-from sweeper.study.folder import StudyFolder
+from sweeper.study.folder import StudyFolder, sqlite_url
 from sweeper.study.loading import StudyFile, load_study
 from sweeper.study.storage import SQLITE, database_url, schema_name
-from sweeper.sweep.adopting import adopt_leftovers
+from sweeper.sweep.adopting import adopt_leftovers, left_behind, refuse_others
 from sweeper.sweep.coordinator import only_coordinator
+from sweeper.sweep.leases import LeaseTerms
 from sweeper.sweep.mirroring import mirror
 from sweeper.sweep.observer import Observer
 from sweeper.sweep.optuna_study import OptunaStudy
 from sweeper.sweep.remains import AttemptRemains, Remains, remains_of
 from sweeper.sweep.restoring import Restoring
+from sweeper.sweep.silence import Patience, silent_claims
 from sweeper.sweep.study_run import terms_of
 
 _BESIDE = "~rebuilt"
@@ -80,6 +82,8 @@ class _Place(Protocol):
     """For people; no password is in it."""
     url: str
     built_url: str
+    is_on_server: bool
+    """Whether several hosts may use it at once."""
 
     def clear(self) -> None:
         """Removes what an earlier call built and did not put in place."""
@@ -115,7 +119,8 @@ def rebuild(folder: StudyFolder, *, replace: bool, observer: Observer) -> Rebuil
         NotFound: No study has begun in the folder.
         RunFolderError: See `remains_of`.
         StudyConflict: Likewise; or the database is whole, and not to be replaced.
-        StudyBusy: A coordinator runs the study.
+        StudyBusy: A coordinator runs the study; on another host, as far as the database that is
+            there can say so.
         StoreError: The database cannot be reached, or not be written.
     """
     study_file = _recorded(folder)
@@ -124,8 +129,17 @@ def rebuild(folder: StudyFolder, *, replace: bool, observer: Observer) -> Rebuil
         place = _place(study_file, folder)
         condition = condition_of(place.url)
         _refuse_whole(place, condition, folder, replace=replace)
+        silent = _silent(place, condition, observer)
+        _refuse_at_work(place, condition, owner, silent)
         place.clear()
         _build(remains, place, study_file, folder, owner, observer)
+        try:  # once more: one may have begun meanwhile
+            fences = _refuse_at_work(place, condition, owner, silent)
+        except StudyBusy:
+            place.clear()
+            raise
+        with StudyStore.open(place.built_url) as store:
+            store.restored.fence_off(beyond=fences)
         aside = place.switch()
     return _rebuilding(remains, place, condition, aside=aside)
 
@@ -157,6 +171,40 @@ def _refuse_whole(
             "what is in it and not in the run folder is not taken over",
         )
     )
+
+
+def _silent(place: _Place, condition: Condition, observer: Observer) -> frozenset[Claim]:
+    """Returns the claims of other hosts in the database that count as lost, see `silence`."""
+    if condition is not Condition.WHOLE:
+        return frozenset()
+    patience = Patience(lease=LeaseTerms(), observer=observer)
+    with StudyStore.read(place.url) as store:
+        return silent_claims(store, patience, on_server=place.is_on_server)
+
+
+def _refuse_at_work(
+    place: _Place, condition: Condition, owner: Owner, silent: Collection[Claim]
+) -> int:
+    """Refuses to replace a database by whose claims somebody may be running trials.
+
+    Nothing in it is changed. One that is lost, damaged or another version's is not asked.
+
+    Args:
+        silent: Claims of other hosts that count as lost.
+
+    Returns:
+        The greatest fencing number in it; 0 where it is not asked.
+
+    Raises:
+        StudyBusy: Another coordinator may be running a trial.
+        StoreError: It cannot be read.
+    """
+    if condition is not Condition.WHOLE:
+        return 0
+    with StudyStore.read(place.url) as store:
+        left = left_behind(store, owner, locked=not place.is_on_server, silent=silent)
+        refuse_others(store, on_server=place.is_on_server, besides=left)
+        return store.greatest_fencing_number()
 
 
 def _build(
@@ -226,13 +274,15 @@ def _place(study_file: StudyFile, folder: StudyFolder) -> _Place:
 class _FilePlace:
     """An SQLite file."""
 
+    is_on_server = False
+
     def __init__(self, folder: StudyFolder, file: Path) -> None:
         self._folder = folder
         self._file = file
         self._built = file.with_name(f"{file.name}{_BESIDE}")
         self.name = str(file)
-        self.url = f"sqlite:///{file}"
-        self.built_url = f"sqlite:///{self._built}"
+        self.url = sqlite_url(file)
+        self.built_url = sqlite_url(self._built)
 
     def clear(self) -> None:
         """See `_Place.clear`."""
@@ -248,6 +298,8 @@ class _FilePlace:
 
 class _SchemaPlace:
     """A schema of a PostgreSQL database."""
+
+    is_on_server = True
 
     def __init__(self, storage: str, folder: StudyFolder) -> None:
         self._study = folder.path.name

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import dataclasses
 import os
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 
 from joblib import Parallel, delayed
 from pydantic import TypeAdapter, ValidationError
 
 from sweeper.errors import Fault, StudyFileError, SweeperError
-from sweeper.store.claims import Owner
+from sweeper.store.claims import Claim, Owner
 from sweeper.store.status import CellStatus
 from sweeper.store.store import StudyStore
 from sweeper.study.folder import StudyFolder
@@ -25,7 +25,7 @@ from sweeper.study.storage import SQLITE
 from sweeper.sweep.adopting import adopt_leftovers, refuse_others
 from sweeper.sweep.agreed_limits import under_agreed_limits
 from sweeper.sweep.conflicts import refuse_frozen, refuse_other_devices
-from sweeper.sweep.coordinator import one_of_several, only_coordinator
+from sweeper.sweep.coordinator import one_of_several, only_coordinator, tell_begun
 from sweeper.sweep.deadline import stop_at_deadline
 from sweeper.sweep.devices import Places, gone, places_of, why_cells_wait
 from sweeper.sweep.disk_room import least_disk_bytes
@@ -33,15 +33,22 @@ from sweeper.sweep.early_end import is_proven
 from sweeper.sweep.engine_jobs import lanes, refuse_workers, still_running
 from sweeper.sweep.extending import Extending, ReadEvidence, plan_on_record
 from sweeper.sweep.first_turn import settle
-from sweeper.sweep.founding import discard, founded, opened, refuse_single_host
+from sweeper.sweep.founding import (
+    discard,
+    founded,
+    opened,
+    refuse_single_host,
+    try_server,
+)
 from sweeper.sweep.leases import LeaseTerms
 from sweeper.sweep.observer import Observer, SilentObserver
 from sweeper.sweep.others import Others, Shared
 from sweeper.sweep.quarantine import DeviceFaults
 from sweeper.sweep.reconciling import reconcile
+from sweeper.sweep.silence import Patience, silent_claims
 from sweeper.sweep.slot_loop import run_slot
 from sweeper.sweep.stop_request import StopRequest
-from sweeper.sweep.study_end import RunStatus, StudyEnd, count, is_open, run_status
+from sweeper.sweep.study_end import RunStatus, StudyEnd, count, is_open, run_status, without_room
 from sweeper.sweep.study_run import StudyRun, terms_of
 from sweeper.sweep.turns import Turns
 from sweeper.training.report import ModelReport
@@ -133,7 +140,9 @@ def run_study(
             joins=choices.joins,
             lease=choices.lease,
             observer=watching.observer,
+            stop=watching.stop,
         )
+        try_server(study_file, folder)
         try:
             manifest = prepare(study_file, folder, progress=watching.observer.message)
         except SweeperError:
@@ -176,12 +185,14 @@ def take_up(  # noqa: PLR0913  # what is taken up, by whom, and who may have it
     observer: Observer,
     joins: bool = False,
     lease: LeaseTerms | None = None,
+    stop: StopRequest | None = None,
 ) -> None:
     """Ends on record what an earlier coordinator left; then discards the study if asked to.
 
     Args:
         joins: Whether coordinators on other hosts are welcome.
         lease: When what they run counts as lost.
+        stop: The user's wish not to wait for what they may run; without it that is waited for.
 
     Raises:
         StudyConflict: It is to be discarded, but trials of it have completed or were stopped.
@@ -193,6 +204,12 @@ def take_up(  # noqa: PLR0913  # what is taken up, by whom, and who may have it
         study = None if store is None else store.find_study()
         if store is not None and study is not None:
             terms = terms_of(study_file, study.budget_target_tokens)
+            silent: Collection[Claim] = ()
+            if not joins:  # whoever joins looks at them time and again, see `others`
+                patience = Patience(
+                    lease=lease or LeaseTerms(), observer=observer, stop=stop or StopRequest()
+                )
+                silent = silent_claims(store, patience, on_server=not is_single)
             jobs = adopt_leftovers(
                 store,
                 folder,
@@ -201,6 +218,7 @@ def take_up(  # noqa: PLR0913  # what is taken up, by whom, and who may have it
                 observer=observer,
                 locked=is_single,
                 lease=lease,
+                silent=silent,
             )
             if not joins:
                 refuse_others(store, on_server=not is_single, lease=lease, besides=jobs)
@@ -259,7 +277,8 @@ def run_plan(
         if not did_nothing:
             waits = _run_open_cells(extending, owner, choices)
         end = _end(store, folder, did_nothing=did_nothing, stop=watching.stop)
-        return dataclasses.replace(end, waits=waits)
+        full = without_room(store.cells(), study_file.study.run.limits)
+        return dataclasses.replace(end, waits=waits, without_room=full)
 
 
 def _run_open_cells(extending: Extending, owner: Owner, choices: RunChoices) -> Mapping[str, str]:
@@ -278,7 +297,7 @@ def _run_open_cells(extending: Extending, owner: Owner, choices: RunChoices) -> 
         refuse_other_devices(store, places.of(slots))
     store.record_slots(owner, places.of(slots), instead_of=gone(store, owner))
     run = _study_run(extending, owner, slots, places, choices)
-    _run_slots(run, slots)
+    _run_slots(run, slots, joins=choices.joins)
     extending.catch_up()
     reconcile(store, extending.optuna_study)
     left = [slot for slot in slots if not run.faults.is_set_aside(slot.name)]
@@ -351,10 +370,12 @@ def _open_cells(extending: Extending) -> int:
     return max(is_left, extending.spare_cells)
 
 
-def _run_slots(run: StudyRun, slots: tuple[Slot, ...]) -> None:
+def _run_slots(run: StudyRun, slots: tuple[Slot, ...], *, joins: bool) -> None:
     """Runs the slots side by side, in threads: the work is in child processes."""
     try:
         run.jobs.add(still_running(run.store.live_attempts(), run.folder, run.launcher))
+        if not joins:  # nobody waits for a worker's beginning
+            tell_begun(run.folder, run.owner)
         troubles = Parallel(n_jobs=len(slots), backend="threading")(
             delayed(run_slot)(run, slot) for slot in slots
         )

@@ -108,7 +108,7 @@ def _take_turn(run: StudyRun, slot: Slot) -> float | None:
     finally:
         run.turns.give_back(slot.name)
     # A running trial may be lost and need this slot, even if its own slot is gone by now; so may a
-    # cell that was left to another one, which gives up.
+    # cell that was left to another one, which gives up, or that an engine is asked for later.
     waited_for = others_busy or run.turns.anyone_busy or bool(lost_here)
     if waited_for:
         return LOOK_SECONDS
@@ -122,8 +122,9 @@ def _take_turn(run: StudyRun, slot: Slot) -> float | None:
 def _next_claim(
     run: StudyRun, slot: Slot, others_busy: bool
 ) -> tuple[Claim | None, frozenset[str]]:
-    """Claims a cell, if there is one for the slot; also returns those it leaves to other slots."""
+    """Claims a cell, if there is one for the slot; also returns those that it leaves for now."""
     lost_here = _lost_here(run, slot.name, others_busy=others_busy)
+    lost_here |= run.wrong_nodes.held_back(run.store)
     barred = left_to_others(run, slot.name) | lost_here
     barred |= run.places.unfit(slot.name, run.plan.cells)
     run.others.look()
@@ -224,6 +225,8 @@ def _run_attempt(
     if run.places.ended(slot.name, claim.seed, outcome):
         known = {slot.name: run.places.known(slot.name)}
         _tolerate(run, claim, lambda: run.store.record_slots(run.owner, known))
+    if slot.engine and (why := run.wrong_nodes.ended(claim.cell, outcome)):
+        run.observer.message(why)
     if left := outcome.evidence.get(MEMORY_LEFT):
         run.observer.message(f"slot {slot.name}: {left}")
     if why := run.faults.ended(slot.name, claim.cell, outcome):

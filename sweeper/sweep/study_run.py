@@ -20,6 +20,7 @@ from sweeper.sweep.others import Others
 from sweeper.sweep.quarantine import DeviceFaults
 from sweeper.sweep.stop_request import StopRequest
 from sweeper.sweep.turns import Turns
+from sweeper.sweep.wrong_nodes import WrongNodes
 from sweeper.workers.launcher import Launcher
 
 
@@ -38,6 +39,7 @@ class StudyRun:
         others: The study's other coordinators.
         jobs: What an earlier coordinator has left to an engine.
         lease: How long a claim holds that is not renewed.
+        wrong_nodes: What an engine has given to cells of seeds that began elsewhere.
     """
 
     study_file: StudyFile
@@ -58,6 +60,7 @@ class StudyRun:
     others: Others = field(default_factory=lambda: Others(None))
     jobs: Jobs = field(default_factory=Jobs)
     lease: LeaseTerms = field(default_factory=LeaseTerms)
+    wrong_nodes: WrongNodes = field(default_factory=WrongNodes)
 
     @property
     def plan(self) -> Plan:

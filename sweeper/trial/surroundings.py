@@ -10,12 +10,14 @@ import json
 from collections.abc import Iterable, Mapping
 
 from sweeper.records import Outcome, Reason
-from sweeper.study.same_environment import DEVICE, Difference, all_differences
-
-FOUND = "environment_found"
-"""In the evidence: the differing fields as the attempt found them, as JSON."""
-BEGAN_WITH = "environment_of_seed"
-"""In the evidence: the same fields as the seed's first attempt had them, as JSON."""
+from sweeper.study.same_environment import (
+    BEGAN_WITH,
+    DEVICE,
+    FOUND,
+    Difference,
+    all_differences,
+    was_misplaced,
+)
 
 
 def other_device(name: str, began_with: Mapping[str, str] | None) -> Outcome | None:
@@ -46,12 +48,29 @@ def found_in(outcome: Outcome) -> Mapping[str, str]:
     return {str(k): str(v) for k, v in json.loads(outcome.evidence.get(FOUND, "{}")).items()}
 
 
+def why_given_back(attempt: int, evidence: Mapping[str, str]) -> str | None:
+    """Returns, as a sentence, why a cell waits after such an attempt; None after any other.
+
+    Args:
+        evidence: Of the attempt's end.
+    """
+    if not was_misplaced(evidence):
+        return None
+    began, has = (_told(evidence.get(name, "{}")) for name in (BEGAN_WITH, FOUND))
+    return f"its seed began on {began}; attempt {attempt} was given a place with {has}"
+
+
+def _told(fields: str) -> str:
+    return ", ".join(f"{field} {value}" for field, value in sorted(json.loads(fields).items()))
+
+
 def _given_back(differences: Iterable[Difference]) -> Outcome:
     """Returns the outcome of an attempt that gives its place back before it has done anything.
 
     Of the reasons for which a trial is lost, a preemption is nearest to the truth: it ended in
     order, was told to go elsewhere, and neither its device nor its worker is at fault; a device
-    error would count against the slot, which other seeds may be right in.
+    error would count against the slot, which other seeds may be right in. It is not counted among
+    the losses after which a cell ends, see `store.status`.
     """
     told = list(differences)
     return Outcome(

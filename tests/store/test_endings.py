@@ -183,6 +183,19 @@ def test_preemptions_before_which_nothing_was_saved_use_up_resumes(
     )
 
 
+def test_attempts_that_were_only_in_the_wrong_place_use_up_no_resume(store, owner, ended):
+    evidence = {"environment_found": '{"device": "H100"}'}
+    misplaced = Outcome(reason=Reason.PREEMPTED, detail="go elsewhere", evidence=evidence)
+    for _ in range(3):
+        lose(store, owner, "baseline/0", misplaced, max_resumes=1)
+        assert status_of(store, "baseline/0").status is CellStatus.WAITING
+
+    lose(store, owner, "baseline/0", ended(Reason.KILLED), max_resumes=1)
+    assert status_of(store, "baseline/0").status is CellStatus.WAITING
+    lose(store, owner, "baseline/0", ended(Reason.KILLED), max_resumes=1)
+    assert status_of(store, "baseline/0").outcome == "lost"
+
+
 def test_evidence_is_json_that_every_reader_takes(store, owner):
     claim = store.claim(owner, "cpu0")
     evidence = {"loss": float("nan"), "path": "caf\udce9", "text": "a\0b"}

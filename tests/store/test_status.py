@@ -59,6 +59,24 @@ def test_what_the_user_cancelled_or_came_further_before_it_was_preempted_waits(e
     assert status_after(ending, earlier=[lost()] * 9, max_resumes=0) is CellStatus.WAITING
 
 
+def misplaced():
+    """An attempt that was not where its seed began, and gave the place back."""
+    return Stint(reason=Reason.PREEMPTED, misplaced=True)
+
+
+def test_what_was_only_in_the_wrong_place_waits_however_often():
+    earlier = [misplaced()] * 9
+
+    assert status_after(misplaced(), earlier=earlier, max_resumes=0) is CellStatus.WAITING
+
+
+@pytest.mark.parametrize(("losses_before", "status"), [(2, "waiting"), (3, "ended")])
+def test_wrong_places_are_no_losses_and_leave_those_before_them_as_they_are(losses_before, status):
+    earlier = [*[lost()] * losses_before, *[misplaced()] * 9]
+
+    assert status_after(lost(), earlier=earlier, max_resumes=3) == status
+
+
 def test_a_preemption_without_a_newer_checkpoint_is_a_loss_like_any_other():
     again = [preempted(began=9), preempted(began=9, checkpoint=9)]
 

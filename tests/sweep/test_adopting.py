@@ -12,6 +12,9 @@ from sweeper.store.store import StudyStore
 from sweeper.sweep.adopting import adopt_leftovers
 from sweeper.sweep.coordinator import only_coordinator
 from sweeper.sweep.finishing import Terms
+from sweeper.sweep.leases import LeaseTerms
+from sweeper.sweep.running import take_up
+from sweeper.sweep.silence import overdue_claims
 from sweeper.workers.liveness import birth, host_name
 
 TERMS = Terms(budget_target_tokens=40, max_resumes=1)
@@ -27,7 +30,15 @@ def store(founded):
 
 def adopt(study, store, observer, *, locked=False):
     with only_coordinator(study.folder) as owner:
-        adopt_leftovers(store, study.folder, owner, terms=TERMS, observer=observer, locked=locked)
+        adopt_leftovers(
+            store,
+            study.folder,
+            owner,
+            terms=TERMS,
+            observer=observer,
+            locked=locked,
+            silent=overdue_claims(store, LeaseTerms()),
+        )
 
 
 def test_an_attempt_that_never_got_a_folder_is_lost(founded, store, recorder):
@@ -70,6 +81,16 @@ def test_an_attempt_of_another_host_is_taken_over_long_after_its_lease(founded, 
 
     assert store.attempts()[0]["reason"] == "worker_lost"
     assert observer.messages == ["baseline/0: taken over from another-host, overdue"]
+
+
+def test_whoever_joins_takes_nothing_over_from_another_host_at_once(founded, store, recorder):
+    """The database's clock may have been set: its owner has the time to renew the lease first."""
+    store.claim(ELSEWHERE, "cpu 1", lease_seconds=-3600.0)
+
+    with only_coordinator(founded.folder) as owner:
+        take_up(founded.file, founded.folder, owner, replace=False, joins=True, observer=recorder())
+
+    assert store.attempts()[0]["outcome"] is None
 
 
 def test_a_living_owner_on_this_host_is_never_robbed(founded, store, recorder):

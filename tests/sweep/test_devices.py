@@ -11,7 +11,7 @@ from sweeper.report.standing import Waiting, standing
 from sweeper.store.store import StudyStore
 from sweeper.study.plan import Cell
 from sweeper.study.run_options import RunOptions
-from sweeper.sweep import devices
+from sweeper.sweep import devices, wrong_nodes
 from sweeper.sweep.devices import Places, places_of
 from sweeper.sweep.stop_request import StopRequest
 from sweeper.trial.surroundings import other_environment
@@ -25,6 +25,7 @@ CELLS = tuple(
 )
 FIRST = Slot(name="gpu GPU-a", device="GPU-a")
 SECOND = Slot(name="gpu GPU-b", device="GPU-b")
+ENGINE = Slot(name="slurm 1", device="GPU-b", engine=True)
 
 
 class Driver:
@@ -207,3 +208,47 @@ def test_what_is_not_known_before_the_trial_finds_out_itself(half_done):
     assert ("half/0", "gpu GPU-b", "preempted") in slots_of(half_done)
     assert end.waits["half/0"].endswith("slot gpu GPU-b has device NVIDIA H100")
     assert half_done.run(slots=[FIRST]).counts == {"completed": 4}
+
+
+@pytest.mark.slow
+@pytest.mark.usefixtures("two_models")
+def test_a_cell_that_an_engine_puts_in_the_wrong_place_waits_however_often_and_status_says_why(
+    half_done, recorder, monkeypatch
+):
+    """Five times, which is more than the one loss that `max_resumes` allows."""
+    monkeypatch.setattr(wrong_nodes, "FIRST_PAUSE_SECONDS", 0.01)
+    stop = StopRequest()
+
+    def count():
+        if observer.ended.count(("half/0", "preempted")) == 5:
+            stop.ask()
+
+    observer = recorder(trial_ended=count)
+    half_done.run(slots=[ENGINE], stop=stop, observer=observer)
+
+    why = (
+        "its seed began on device NVIDIA A100; attempt 5 was given a place with device NVIDIA H100"
+    )
+    assert standing(half_done.file.path).waiting == [Waiting(trial="half/0", why=why)]
+    assert half_done.run(slots=[FIRST, SECOND]).counts == {"completed": 4}
+
+
+@pytest.mark.slow
+@pytest.mark.usefixtures("two_models")
+def test_before_the_engine_is_asked_for_such_a_cell_again_it_gets_the_others(half_done, recorder):
+    stop = StopRequest()
+
+    def count():
+        if len(observer.ended) == 3:
+            stop.ask()
+
+    observer = recorder(trial_ended=count)
+
+    half_done.run(slots=[ENGINE], stop=stop, observer=observer)
+
+    assert sorted(observer.ended) == [
+        ("baseline/1", "budget_reached"),
+        ("half/0", "preempted"),
+        ("half/1", "budget_reached"),
+    ]
+    assert any("half/0" in m and "handed over again in 60 s" in m for m in observer.messages)

@@ -106,6 +106,26 @@ def test_an_owner_that_renews_its_lease_when_the_database_is_back_keeps_its_tria
     assert reasons(store) == [None]
 
 
+def test_a_step_of_the_database_s_clock_takes_no_trial_from_an_owner_that_renews_in_its_time(
+    others, store, clock
+):
+    """Every lease looks to be long over then, until the owner renews it: after a fifth of it."""
+    claim = store.claim(ELSEWHERE, "cpu 1", lease_seconds=OVERDUE_SECONDS)
+    renewal_seconds = 30.0 / 5
+    others.look()
+
+    for _ in range(6):
+        clock.seconds += renewal_seconds / 6
+        others.look()
+    assert reasons(store) == [None]
+    store.renew(claim)
+    clock.seconds += renewal_seconds
+    others.look()
+
+    assert reasons(store) == [None]
+    assert others.running() == (claim,)
+
+
 def test_a_lease_that_is_over_but_not_for_long_is_not_taken_over(others, store, clock):
     store.claim(ELSEWHERE, "cpu 1", lease_seconds=-LEASE.overdue_seconds + 10)
 

@@ -20,6 +20,9 @@ from sweeper.store.store import StudyStore
 from sweeper.sweep import slot_loop
 from sweeper.sweep.founding import refuse_single_host
 from sweeper.sweep.leases import LeaseTerms
+from sweeper.sweep.observer import SilentObserver
+from sweeper.sweep.rebuilding import rebuild
+from sweeper.sweep.stop_request import StopRequest
 from sweeper.trial.folder import AttemptFolder
 from sweeper.workers.supervision import Supervision
 
@@ -28,6 +31,9 @@ pytestmark = pytest.mark.slow
 SCRIPT = Path(__file__).with_name("small_worker.py")
 SHORT = LeaseTerms(seconds=1.5, kill_grace_seconds=0.5)
 LONG = LeaseTerms(seconds=60.0)
+UNHURRIED = LeaseTerms(seconds=15.0, kill_grace_seconds=3.0)
+"""Its owner renews it after 3 seconds."""
+LONG_AGO = "2026-01-01T00:00:00.000Z"
 ELSEWHERE = Owner(worker="worker", host="another-host", pid=1, started_at="1.0")
 
 
@@ -283,6 +289,70 @@ def test_a_worker_of_an_sqlite_study_is_refused_with_the_way_out(study):
     assert fault.where == "run.storage"
     assert fault.expected == "postgresql+psycopg://USER:${PASSWORD}@HOST/DATABASE"
     assert "`sweeper run`" in fault.hint
+
+
+def test_a_step_of_the_server_s_clock_takes_no_trial_from_a_worker_that_lives(
+    small, tmp_path, storage, box, postgres
+):
+    """An hour forwards: every lease is over for long, until its owner renews it."""
+    one, other = twins(small, tmp_path, storage)
+    one.behave({"baseline/0": ["slow"]})
+    box("boxa", one, UNHURRIED)
+    wait_for(lambda: has_trained(one, "baseline/0"))
+    waiting = box("boxb", other, UNHURRIED)
+    wait_for(lambda: "waiting for what runs on boxa" in waiting.told())
+
+    for _ in range(2):
+        postgres.execute(
+            f"UPDATE sweeper_small.sweeper_attempt SET lease_expires_at = '{LONG_AGO}' "
+            "WHERE cell = 'baseline/0'"
+        )
+        wait_for(lambda: rows(one)[0]["lease_expires_at"] != LONG_AGO or len(rows(one)) > 2)
+
+    assert sorted(attempts(one)) == [
+        ("baseline/0", "boxa", None),
+        ("half/0", "boxb", "budget_reached"),
+    ]
+
+
+def test_a_run_takes_up_what_another_host_left_once_it_had_the_time_to_renew_its_lease(
+    small, tmp_path, storage, recorder
+):
+    study = small(tmp_path, storage=storage)
+    ended = StopRequest()
+    ended.ask()
+    study.run(stop=ended)
+    with StudyStore.open(study.url) as store:
+        store.claim(ELSEWHERE, "cpu 1", lease_seconds=-3600.0)
+    observer = recorder()
+
+    end = study.run(lease=SHORT, observer=observer)
+
+    assert end.counts == {"completed": 2}
+    over, taken = observer.messages[:2]
+    assert over.startswith("the leases of what runs on another-host are over")
+    assert taken == "baseline/0: taken over from another-host, overdue"
+
+
+def test_a_whole_database_is_not_replaced_while_another_host_trains_by_it(
+    small, tmp_path, storage, box, postgres
+):
+    one, other = twins(small, tmp_path, storage)
+    ended = StopRequest()
+    ended.ask()
+    one.run(joins=True, stop=ended)
+    other.behave({"baseline/0": ["slow"]})
+    training = box("boxb", other, LONG)
+    wait_for(lambda: has_trained(one, "baseline/0"))
+
+    with pytest.raises(StudyBusy, match="trial baseline/0 is being run by another coordinator"):
+        rebuild(one.folder, replace=True, observer=SilentObserver())
+
+    assert attempts(one) == [("baseline/0", "boxb", None)]
+    schemas = "SELECT nspname FROM pg_namespace WHERE nspname LIKE 'sweeper\\_small%'"
+    assert postgres.execute(schemas) == [("sweeper_small",)]
+    training.process.send_signal(signal.SIGINT)
+    training.wait()
 
 
 def test_a_run_beside_a_worker_is_told_to_be_a_worker(small, tmp_path, storage):
