@@ -38,6 +38,7 @@ from sweeper.store.engine import open_engine
 from sweeper.store.planning import RecordedStudy
 from sweeper.store.store import StudyStore
 from sweeper.store.tables import ATTEMPT
+from sweeper.study.folder import sqlite_url
 
 WAYS = ("ours", "barrier", "unguarded", "stock")
 SPOILED = frozenset({"unguarded", "stock"})
@@ -111,7 +112,7 @@ def parse() -> argparse.Namespace:
 def databases(name: str, folder: Path) -> Iterator[Iterator[str]]:
     """Yields URLs of databases that are not there yet, one after another."""
     if name == "sqlite":
-        yield (f"sqlite:///{folder}/{number}.db" for number in range(10**6))
+        yield (sqlite_url(folder / f"{number}.db") for number in range(10**6))
         return
     from chaos_server import Server  # noqa: PLC0415  # only where one is asked for
 

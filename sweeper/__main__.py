@@ -2,9 +2,12 @@
 
 import sys
 
+from sweeper.cli.streams import make_streams_safe
+
 
 def main() -> None:
     """Runs the command line; Ctrl-C while it is still being loaded ends it like any other."""
+    make_streams_safe()
     try:
         from sweeper.cli.main import main as command_line  # noqa: PLC0415 - loading takes a second
     except KeyboardInterrupt:

@@ -11,7 +11,9 @@
     │   ├── RunFolderError        the run folder cannot be written, or is not one
     │   └── NotFound              a study, trial or column that does not exist
     ├── StoreError                the study database cannot be used; exit status 1
-    │   └── StoreUnavailable      it cannot be reached, has no room or stays busy; that may pass
+    │   ├── StoreUnavailable      it cannot be reached, has no room or stays busy; that may pass
+    │   │   └── StoreUnreachable  no connection to its server; a UserError too
+    │   └── StoreForbidden        its server forbids what it is asked for; a UserError too
     └── EventsDamaged             a trial's events were cut, replaced or overwritten
 
 A trial that goes wrong is no error but a value: see `records.Outcome`.
@@ -117,6 +119,14 @@ class StoreError(SweeperError):
 
 class StoreUnavailable(StoreError):
     """The study database cannot be used at the moment, whatever it is asked for."""
+
+
+class StoreUnreachable(StoreUnavailable, UserError):
+    """No connection to the study database's server: it is away, or does not let this user in."""
+
+
+class StoreForbidden(StoreError, UserError):
+    """The study database's server does not allow this user what was asked for."""
 
 
 class EventsDamaged(SweeperError):

@@ -35,6 +35,11 @@ _SECONDS = MappingProxyType({"s": 1, "m": 60, "h": 3600, "d": 86400})
 _BYTES = MappingProxyType({"KiB": 2**10, "MiB": 2**20, "GiB": 2**30})
 
 
+DURATION = "a duration above zero with its unit: 90s, 10m, 2h or 1d"
+SIZE = "a size above zero with its unit: 512MiB or 16GiB"
+"""How such values are written."""
+
+
 def duration_seconds(text: str) -> float:
     """Returns the seconds of a duration such as `90s`, `10m`, `1.5h` or `2d`.
 
@@ -43,7 +48,7 @@ def duration_seconds(text: str) -> float:
     """
     match = re.fullmatch(r"(\d+(?:\.\d+)?)\s*([smhd])", text)
     if match is None or float(match[1]) == 0:
-        raise ValueError("write a duration above zero with its unit: 90s, 10m, 2h or 1d")
+        raise ValueError(f"write {DURATION}")
     return float(match[1]) * _SECONDS[match[2]]
 
 
@@ -55,7 +60,7 @@ def size_bytes(text: str) -> int:
     """
     match = re.fullmatch(r"(\d+(?:\.\d+)?)\s*(KiB|MiB|GiB)", text)
     if match is None or float(match[1]) == 0:
-        raise ValueError("write a size above zero with its unit: 512MiB or 16GiB")
+        raise ValueError(f"write {SIZE}")
     return int(float(match[1]) * _BYTES[match[2]])
 
 
@@ -72,13 +77,13 @@ def _is_size(text: str) -> str:
 Duration = Annotated[
     str,
     AfterValidator(_is_duration),
-    Field(description="a duration above zero with its unit: 90s, 10m, 2h or 1d"),
+    Field(description=DURATION),
 ]
 """A duration as written; `duration_seconds` gives its value."""
 
 Size = Annotated[
     str,
     AfterValidator(_is_size),
-    Field(description="a size above zero with its unit: 512MiB or 16GiB"),
+    Field(description=SIZE),
 ]
 """A size as written; `size_bytes` gives its value."""

@@ -9,6 +9,8 @@ from sweeper.errors import (
     Fault,
     NotFound,
     StoreError,
+    StoreForbidden,
+    StoreUnreachable,
     StudyFileError,
     SweeperError,
     UserError,
@@ -54,7 +56,9 @@ def test_what_a_user_can_mend_is_a_user_error(kind):
     assert issubclass(kind, UserError)
 
 
-@pytest.mark.parametrize("kind", [DataError, StoreError, UserError, SweeperError])
+@pytest.mark.parametrize(
+    "kind", [DataError, StoreError, StoreForbidden, StoreUnreachable, UserError, SweeperError]
+)
 def test_an_error_crosses_a_process_boundary_unchanged(kind):
     error = kind(FAULT, Fault(what="another"))
 

@@ -1,4 +1,4 @@
-"""`sweeper retry`: let a trial run again that failed, was lost or cancelled."""
+"""`sweeper retry`: let a trial run again that failed, was lost, was cancelled or had no room."""
 
 from __future__ import annotations
 
@@ -14,8 +14,9 @@ from sweeper.sweep.interventions import retry_trial
 def retry(study: Study, trial: Trial) -> None:
     """Open a trial again that failed, was lost or cancelled.
 
-    A failed one begins anew; one that was lost or cancelled goes on from its newest checkpoint.
-    What happened so far stays on record. A completed or stopped trial is a result, and refused.
+    Also one that a full disk ended: make room first. A failed one begins anew; the others go on
+    from their newest checkpoint. What happened so far stays on record. A completed or stopped trial
+    is a result, and refused.
     """
     reopened = retry_trial(
         study_to_run(study),

@@ -18,7 +18,7 @@ from sweeper.cli.wording import counted
 from sweeper.report.comparison import evidence
 from sweeper.report.recorded import study_to_run
 from sweeper.study.folder import StudyFolder
-from sweeper.sweep.detaching import start_detached
+from sweeper.sweep.detaching import Detached, start_detached, wait_for_beginning
 from sweeper.sweep.running import RunChoices, run_study, under_name
 from sweeper.sweep.stop_request import StopRequest, listening
 from sweeper.sweep.study_end import RunStatus, StudyEnd
@@ -47,7 +47,9 @@ def run(
     detach: Annotated[
         bool,
         typer.Option(
-            "--detach", help="Run it in the background, whatever becomes of the terminal."
+            "--detach",
+            help="Run it in the background, whatever becomes of the terminal; returns once its "
+            "trials run, or shows why it ended before.",
         ),
     ] = False,
     dry_run: Annotated[
@@ -59,6 +61,7 @@ def run(
     The same command goes on where it was interrupted, each trial from its latest checkpoint.
     Ctrl-C, or closing the terminal, lets running trials save a checkpoint and end; a second Ctrl-C
     kills them. Exit status: 0 done, 3 ended without meeting its own criteria, 130 interrupted.
+    With --detach Ctrl-C ends the wait for the first trial alone: the run goes on in the background.
     """
     if dry_run:
         check(study)
@@ -88,7 +91,7 @@ def run(
 
 
 def _detach(study: Path, as_name: str | None, *, replace: bool, resume_elsewhere: bool) -> None:
-    """Starts the same command in the background and says how to deal with it."""
+    """Starts the same command in the background, and says what became of it."""
     study_file = under_name(study_to_run(study), as_name)
     folder = StudyFolder.beside(study_file.path, study_file.study.name)
     options = {"--replace": replace, "--resume-elsewhere": resume_elsewhere}
@@ -96,12 +99,28 @@ def _detach(study: Path, as_name: str | None, *, replace: bool, resume_elsewhere
     other_name = [] if as_name is None else ["--as", as_name]
     command = [sys.executable, "-m", "sweeper", "run", str(study), *other_name, *given]
     detached = start_detached(command, folder)
-    if (status := detached.process.returncode) is not None:
-        tell(detached.said.rstrip())
-        raise typer.Exit(status)
-    shown, pid = study if as_name is None else _near(folder.path), detached.process.pid
-    write(f"{study_file.study.name} runs as process {pid}; its log is {_near(detached.log)}")
-    named = shlex.quote(str(shown))
+    shown = study if as_name is None else _near(folder.path)
+    try:
+        status = wait_for_beginning(detached, tell=tell)
+    except KeyboardInterrupt:
+        _tell_how_to_go_on(detached, f"{study_file.study.name} goes on in the background", shown)
+        raise typer.Exit(int(RunStatus.INTERRUPTED)) from None
+    if status is None:
+        _tell_how_to_go_on(detached, f"{study_file.study.name} runs", shown)
+        return
+    if status < 0:
+        tell(f"error: signal {-status} ended the run; its log is {_near(detached.log)}")
+    raise typer.Exit(status if status >= 0 else _SIGNALLED - status)
+
+
+_SIGNALLED = 128
+"""What shells add to the number of the signal that ended a process."""
+
+
+def _tell_how_to_go_on(detached: Detached, what: str, shown: Path) -> None:
+    """Says how to deal with a run in the background."""
+    pid, named = detached.process.pid, shlex.quote(str(shown))
+    write(f"{what} as process {pid}; its log is {_near(detached.log)}")
     write(f"Watch it: sweeper status {named}, or sweeper logs {named} TRIAL --follow")
     write(f"End it:   kill -INT {pid}; trials save a checkpoint and end, a second one kills them")
     name_next("status", shown, remark="while it runs")
@@ -138,7 +157,12 @@ def print_end(end: StudyEnd) -> None:
         trials = "1 trial" if total == 1 else f"{total} trials"
         write(f"{end.name}: {trials}: {counted(end.counts)}")
         write(f"Recorded in {end.folder}")
-    if "limited" in end.counts:
+    if end.without_room:
+        write(
+            f"The disk was too full: {', '.join(end.without_room)}. Make room, then `sweeper retry "
+            "STUDY TRIAL` lets each go on."
+        )
+    if end.counts.get("limited", 0) > len(end.without_room):
         write(
             "Limited trials have no endpoint. `sweeper amend` raises a limit for all arms and lets "
             "them go on."

@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-from sweeper.errors import Fault, NotFound
+from sweeper.errors import Fault, NotFound, StoreUnavailable
 from sweeper.report.recorded import check_trial, reading, run_folder
 from sweeper.store.plain import readable
 from sweeper.store.reading import Row
@@ -70,9 +70,15 @@ def attempt_log(study: str | Path, trial: str, *, attempt: int | None = None) ->
 
 
 def is_written(log: AttemptLog) -> bool:
-    """Says whether more may come: the attempt has not ended, and its owner is not known dead."""
-    with reading(log.study) as store:
-        row = store.attempts(log.trial)[log.attempt - 1]
+    """Says whether more may come: the attempt has not ended, and its owner is not known dead.
+
+    A trial goes on without its database: while that is away nobody knows better.
+    """
+    try:
+        with reading(log.study) as store:
+            row = store.attempts(log.trial)[log.attempt - 1]
+    except StoreUnavailable:
+        return True
     return row["ended_at"] is None and _owner_lives(row) is not False
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -14,6 +15,8 @@ from sweeper.store.placement import SeedPlace, SlotRecord, why_waiting
 from sweeper.store.planning import RecordedStudy
 from sweeper.store.reading import CellRecord, Row, Start
 from sweeper.store.status import CellStatus
+from sweeper.trial.folder import AttemptFolder
+from sweeper.trial.surroundings import why_given_back
 from sweeper.workers.liveness import is_alive
 
 
@@ -47,6 +50,7 @@ class RunningTrial:
             can tell.
         silent_since: When its lease expired, UTC, which an owner that lives renews long before;
             None while it holds.
+        is_job: Whether it was handed to an engine, where it outlives its coordinator.
     """
 
     trial: str
@@ -59,6 +63,12 @@ class RunningTrial:
     pid: int
     owner_is_alive: bool | None
     silent_since: str | None
+    is_job: bool
+
+    @property
+    def is_left(self) -> bool:
+        """Whether its owner is dead and it with it, which is not on record yet."""
+        return self.owner_is_alive is False and not self.is_job
 
     @property
     def is_attended(self) -> bool:
@@ -104,7 +114,9 @@ class Standing:
         counts: Cells by outcome, or by status where they have none; only what occurs.
         endings: Of the trials that ended otherwise than completed, in plan order.
         running: The trials that the database has as running.
-        waiting: The trials that no slot of those who run the study, or last ran it, may take.
+        resumable: The waiting trials whose latest attempt was lost, and how; they are resumed.
+        waiting: The trials that no slot of those who run the study, or last ran it, may take, and
+            those that an engine gave the wrong node last.
         resumed_elsewhere: The trials in whose history something changed on the way.
         extensions: The arms that were added, round by round.
         ended_why: Why the study ended; None while it may go on.
@@ -118,6 +130,7 @@ class Standing:
     counts: Mapping[str, int]
     endings: Sequence[Ending]
     running: Sequence[RunningTrial]
+    resumable: Sequence[Ending]
     waiting: Sequence[Waiting]
     resumed_elsewhere: Sequence[Mark]
     extensions: Sequence[Extension]
@@ -128,6 +141,11 @@ class Standing:
     def is_finished(self) -> bool:
         """Whether no cell is left to run."""
         return not any(status.value in self.counts for status in _OPEN)
+
+    @property
+    def left(self) -> Sequence[RunningTrial]:
+        """The running trials that a dead coordinator left."""
+        return [trial for trial in self.running if trial.is_left]
 
     @property
     def is_attended(self) -> bool:
@@ -155,20 +173,25 @@ def standing(study: str | Path) -> Standing:
         places, slots = store.seed_places(), store.slots()
         arms = store.rounds.arms()
     attempts = [row for row in begun if row["ended_at"] is None]
+    folder = run_folder(study)
     return Standing(
         name=recorded.name,
         fingerprint=recorded.fingerprint,
-        folder=str(run_folder(study).path),
+        folder=str(folder.path),
         budget_target_tokens=recorded.budget_target_tokens,
         counts=_counts(cells),
         endings=[_ending(cell) for cell in cells if _ended_otherwise(cell)],
         running=[
             _running(
-                trials[str(row["trial"])], row, overdue=(row["trial"], row["attempt"]) in overdue
+                trials[str(row["trial"])],
+                row,
+                overdue=(row["trial"], row["attempt"]) in overdue,
+                is_job=AttemptFolder(folder.path / str(row["folder"])).order.exists(),
             )
             for row in attempts
         ],
-        waiting=_waiting(cells, places, slots),
+        resumable=_resumable(cells, begun),
+        waiting=_waiting(cells, places, slots, begun),
         resumed_elsewhere=[_mark(each) for each in stretches if each.resume_differences],
         extensions=[
             Extension(arm=arm.name, value=arm.number, round=arm.round)
@@ -181,14 +204,25 @@ def standing(study: str | Path) -> Standing:
 
 
 def _waiting(
-    cells: Iterable[CellRecord], places: Mapping[int, SeedPlace], slots: Sequence[SlotRecord]
+    cells: Iterable[CellRecord],
+    places: Mapping[int, SeedPlace],
+    slots: Sequence[SlotRecord],
+    attempts: Iterable[Row],
 ) -> list[Waiting]:
+    latest = {str(row["trial"]): row for row in attempts}
     whys = {
-        cell.cell: why_waiting(places.get(cell.seed), slots)
+        cell.cell: why_waiting(places.get(cell.seed), slots) or _given_back(latest.get(cell.cell))
         for cell in cells
         if cell.status is CellStatus.WAITING
     }
     return [Waiting(trial=trial, why=why) for trial, why in whys.items() if why is not None]
+
+
+def _given_back(latest: Row | None) -> str | None:
+    """Returns why a cell waits to which an engine gave the wrong node last."""
+    if latest is None or latest["evidence"] is None:
+        return None
+    return why_given_back(_integer(latest["attempt"]), json.loads(str(latest["evidence"])))
 
 
 def _changed_at(study: RecordedStudy, attempts: Iterable[Row]) -> datetime:
@@ -215,6 +249,21 @@ def _ending(cell: CellRecord) -> Ending:
     )
 
 
+def _resumable(cells: Iterable[CellRecord], attempts: Iterable[Row]) -> list[Ending]:
+    latest = {str(row["trial"]): row for row in attempts}
+    waiting = (latest.get(cell.cell) for cell in cells if cell.status is CellStatus.WAITING)
+    return [
+        Ending(
+            trial=str(row["trial"]),
+            outcome=str(row["outcome"]),
+            reason=str(row["reason"]),
+            detail=str(row["detail"] or ""),
+        )
+        for row in waiting
+        if row is not None and row["outcome"] == OutcomeKind.LOST
+    ]
+
+
 def _mark(stretch: Start) -> Mark:
     return Mark(
         trial=stretch.cell,
@@ -224,7 +273,7 @@ def _mark(stretch: Start) -> Mark:
     )
 
 
-def _running(trial: Row, attempt: Row, *, overdue: bool) -> RunningTrial:
+def _running(trial: Row, attempt: Row, *, overdue: bool, is_job: bool) -> RunningTrial:
     host, pid = str(attempt["host"]), _integer(attempt["pid"])
     loss = trial["last_finite_loss"]
     return RunningTrial(
@@ -238,6 +287,7 @@ def _running(trial: Row, attempt: Row, *, overdue: bool) -> RunningTrial:
         pid=pid,
         owner_is_alive=is_alive(host, pid, str(attempt["process_started_at"])),
         silent_since=str(attempt["lease_expires_at"]) if overdue else None,
+        is_job=is_job,
     )
 
 

@@ -8,11 +8,17 @@ from enum import StrEnum
 from pathlib import Path
 from urllib.parse import quote
 
-from sqlalchemy import Connection, func, inspect, make_url, select, table
+from sqlalchemy import Connection, func, inspect, select, table
 
-from sweeper.errors import StoreError, StoreUnavailable
+from sweeper.errors import StoreError, StoreForbidden, StoreUnavailable
 from sweeper.store.database import run
-from sweeper.store.engine import SQLITE, open_engine
+from sweeper.store.engine import (
+    SQLITE,
+    hold_creation_lock,
+    make_place,
+    open_engine,
+    sqlite_file,
+)
 from sweeper.store.planning import read_study
 from sweeper.store.schema import VERSION
 from sweeper.store.tables import METADATA, SCHEMA
@@ -38,9 +44,10 @@ def condition_of(url: str) -> Condition:
 
     Raises:
         StoreUnavailable: It cannot be reached, or is busy: its condition is not known.
+        StoreForbidden: This user may not look at it.
     """
     if url.startswith(SQLITE):
-        file = Path(str(make_url(url).database))
+        file = sqlite_file(url)
         if not file.exists():
             return Condition.ABSENT
         if not _is_sound(file):
@@ -48,12 +55,32 @@ def condition_of(url: str) -> Condition:
     engine = open_engine(url, read_only=True)
     try:
         return run(engine, _look)
-    except StoreUnavailable:
+    except (StoreUnavailable, StoreForbidden):
         raise
     except (StoreError, ValueError):
         return Condition.BROKEN
     finally:
         engine.dispose()
+
+
+def try_place(url: str) -> None:
+    """Connects once, and makes the place of a new study for a trial: nothing of it stays.
+
+    Raises:
+        StoreError: A study cannot be founded there.
+    """
+    engine = open_engine(url)
+    try:
+        run(engine, _make_and_take_back)
+    finally:
+        engine.dispose()
+
+
+def _make_and_take_back(connection: Connection) -> None:
+    hold_creation_lock(connection)
+    with connection.begin_nested() as made:
+        make_place(connection)
+        made.rollback()
 
 
 def _is_sound(file: Path) -> bool:

@@ -11,9 +11,16 @@ from typing import TypeVar
 from sqlalchemy import Connection, Engine
 from sqlalchemy.exc import DBAPIError, SQLAlchemyError
 
-from sweeper.errors import Fault, StoreError, StoreUnavailable
+from sweeper.errors import (
+    Fault,
+    StoreError,
+    StoreForbidden,
+    StoreUnavailable,
+    StoreUnreachable,
+)
 from sweeper.store.engine import is_busy, may_pass, open_engine
 from sweeper.store.exclusion import turn
+from sweeper.store.mending import way_to_mend
 from sweeper.store.receipt import Receipt, has_taken_effect, receipt_of
 
 T = TypeVar("T")
@@ -159,15 +166,21 @@ def _with_patience(engine: Engine, transaction: Callable[[], T]) -> T:
 
 def _store_error(engine: Engine, error: SQLAlchemyError) -> StoreError:
     cause = error.orig if isinstance(error, DBAPIError) else error
-    kind = StoreUnavailable if may_pass(error) else StoreError
-    return kind(
+    mend = way_to_mend(error, engine.url)
+    return _kind(error, can_be_mended=mend is not None)(
         Fault(
             what="the study database cannot be used",
             where=engine.url.render_as_string(),
             got=f"{type(cause).__name__}: {cause}",
-            hint=_way_on(str(cause)),
+            hint=mend or _way_on(str(cause)),
         )
     )
+
+
+def _kind(error: SQLAlchemyError, *, can_be_mended: bool) -> type[StoreError]:
+    if may_pass(error):
+        return StoreUnreachable if can_be_mended else StoreUnavailable
+    return StoreForbidden if can_be_mended else StoreError
 
 
 def _way_on(trouble: str) -> str:
@@ -176,4 +189,4 @@ def _way_on(trouble: str) -> str:
             "The file is damaged: `sweeper rebuild STUDY` makes it anew from what the trials "
             "wrote in their folders, and keeps the old one"
         )
-    return "What the trials wrote is safe in their folders: run the study again"
+    return "What the trials wrote is safe in their folders: try the same command again"

@@ -7,9 +7,11 @@ with their first write. A hardened engine begins every transaction with the writ
 from __future__ import annotations
 
 import os
+import sqlite3
+from functools import partial
 from pathlib import Path
 from types import MappingProxyType
-from urllib.parse import quote
+from urllib.parse import quote, unquote_to_bytes
 
 from sqlalchemy import URL, Connection, Engine, Text, create_engine, event, literal, make_url, text
 from sqlalchemy.engine.interfaces import DBAPIConnection, ExceptionContext
@@ -103,6 +105,28 @@ def engine_options(url: str) -> dict[str, object]:
         "pool_pre_ping": True,
         "connect_args": _PATIENCE | {"options": f"{_SESSION} {given}".strip()},
     }
+
+
+def options_with_text(url: str) -> dict[str, object]:
+    """Returns the same for code that hands the URL on as text, as Optuna does.
+
+    It says how an SQLite file is opened: SQLAlchemy before 2.1 does not decode a name in a text.
+    """
+    if not url.startswith(SQLITE):
+        return engine_options(url)
+    opened = partial(
+        sqlite3.connect, sqlite_file(url), timeout=BUSY_TIMEOUT_SECONDS, check_same_thread=False
+    )
+    return {"creator": opened}
+
+
+def sqlite_file(url: str) -> Path:
+    """Returns the SQLite file of a URL, whose special characters are percent-encoded."""
+    return Path(os.fsdecode(unquote_to_bytes(_encoded_file(url))))
+
+
+def _encoded_file(url: str) -> str:
+    return url.partition("?")[0].partition(":///")[2]
 
 
 def harden(engine: Engine) -> None:
@@ -229,6 +253,8 @@ def _parse(url: str) -> URL:
         raise _unusable(type(error).__name__) from None
     if place.get_backend_name() not in _KNOWN:
         raise _unusable(place.drivername)
+    if place.get_backend_name() == SQLITE and _encoded_file(url):
+        return place.set(database=str(sqlite_file(url)))  # not every SQLAlchemy decodes it
     return place
 
 

@@ -15,9 +15,10 @@ def read_text(path: Path) -> str:
     """Returns the text of a UTF-8 file, with or without a byte order mark.
 
     Raises:
-        StudyFileError: There is no such file, it cannot be read, or it is not UTF-8.
+        StudyFileError: There is no such file, it cannot be read, or it or its path is not UTF-8.
     """
     content = _read_bytes(path)
+    _refuse_other_names(path)
     mark = len(codecs.BOM_UTF8) if content.startswith(codecs.BOM_UTF8) else 0
     try:
         return content[mark:].decode()
@@ -30,6 +31,22 @@ def read_text(path: Path) -> str:
                 where=place(str(path), line),
                 got=f"byte 0x{content[offset]:02x}",
                 hint="Save the file as UTF-8.",
+            )
+        ) from error
+
+
+def _refuse_other_names(path: Path) -> None:
+    """Refuses a path that could be written neither into the record nor into a manifest."""
+    named = str(path.resolve()).encode("utf-8", errors="surrogateescape")
+    try:
+        named.decode()
+    except UnicodeDecodeError as error:
+        raise StudyFileError(
+            Fault(
+                what="the path of a study has to be UTF-8",
+                where=named.decode("utf-8", errors="backslashreplace"),
+                got=f"byte 0x{named[error.start]:02x}",
+                hint="Rename the folder or the file.",
             )
         ) from error
 

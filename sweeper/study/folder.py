@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import os
 import socket
 from dataclasses import dataclass
 from pathlib import Path
+from urllib.parse import quote
 
 RUNS = "runs"
 """The folder beside study files in which each study has its own."""
@@ -59,7 +61,7 @@ class StudyFolder:
     @property
     def database_url(self) -> str:
         """The same as a URL."""
-        return f"sqlite:///{self.database.resolve()}"
+        return sqlite_url(self.database.resolve())
 
     @property
     def prepared(self) -> Path:
@@ -140,6 +142,11 @@ class StudyFolder:
         return self.path / "logs"
 
     @property
+    def run_log(self) -> Path:
+        """What a run in the background writes for people."""
+        return self.logs / "run.log"
+
+    @property
     def trials(self) -> Path:
         """One folder per cell."""
         return self.path / "trials"
@@ -152,6 +159,11 @@ class StudyFolder:
     def attempt(self, *, arm: str, seed: int, number: int) -> Path:
         """The folder of one attempt; nothing else ever writes in it."""
         return self.trials / f"{arm}-{seed}" / "attempts" / str(number)
+
+
+def sqlite_url(file: Path) -> str:
+    """Returns the URL of an SQLite file, whatever characters its path has; `store` decodes them."""
+    return f"sqlite:///{quote(os.fsencode(file))}"
 
 
 def _plain(host: str) -> str:

@@ -14,7 +14,7 @@ from urllib.parse import parse_qsl, quote
 
 from sweeper.errors import Fault, StudyFileError
 from sweeper.study.database_place import database_file
-from sweeper.study.folder import StudyFolder
+from sweeper.study.folder import StudyFolder, sqlite_url
 
 SQLITE = "sqlite"
 """The study's own file, `study.db` in its run folder."""
@@ -46,7 +46,7 @@ def fault_in(storage: str) -> tuple[str, str | None] | None:
         return None
     found = _URL.fullmatch(storage)
     if found is None:
-        return "not a place for a study's record", "Encode special characters, @ as %40."
+        return "not a place for a study's record", _hint(storage.partition("://")[0])
     password = found["password"]
     if password and not _VARIABLE.fullmatch(password):
         return (
@@ -57,6 +57,18 @@ def fault_in(storage: str) -> tuple[str, str | None] | None:
     if stray:
         return f"`{stray[0]}` cannot be set in the query of the URL", None
     return None
+
+
+def _hint(scheme: str) -> str:
+    """Returns what may be wrong with a URL of that scheme, of which nothing else is told."""
+    database, _, driver = scheme.partition("+")
+    if database == SQLITE:
+        return "An SQLite file is always study.db of the run folder: write sqlite."
+    if database not in {"postgresql", "postgres"}:
+        return "SQLite and PostgreSQL are supported, no other database."
+    if (database, driver) != ("postgresql", "psycopg"):
+        return "The one driver that is supported is psycopg: write postgresql+psycopg://."
+    return "Encode special characters, @ as %40."
 
 
 def database_url(
@@ -75,7 +87,7 @@ def database_url(
         StudyConflict: An SQLite file is on another host's disk.
     """
     if storage == SQLITE:
-        return f"sqlite:///{database_file(folder)}"
+        return sqlite_url(database_file(folder))
     is_whole = _VARIABLE.fullmatch(storage) is not None
     url = _VARIABLE.sub(lambda found: _value(found[1], environ, is_whole=is_whole), storage)
     found = _URL.fullmatch(url)

@@ -9,7 +9,7 @@ from types import MappingProxyType
 from pydantic import ValidationError
 
 from sweeper.errors import Fault, StudyConflict, StudyFileError, nearest
-from sweeper.options import duration_seconds, size_bytes
+from sweeper.options import DURATION, SIZE, duration_seconds, size_bytes
 from sweeper.store.store import StudyStore
 from sweeper.study.loading import StudyFile
 from sweeper.study.run_options import Limits
@@ -23,6 +23,11 @@ _AMOUNT: Mapping[str, Callable[[str], float]] = MappingProxyType(
         "hang": duration_seconds,
     }
 )
+
+_WRITTEN: Mapping[Callable[[str], float], str] = MappingProxyType(
+    {duration_seconds: DURATION, size_bytes: SIZE}
+)
+_FULL_DISK = "Where a full disk ended a trial, make room, then `sweeper retry STUDY TRIAL`"
 
 
 def under_agreed_limits(study_file: StudyFile, store: StudyStore) -> StudyFile:
@@ -65,9 +70,12 @@ def _fault_in(name: str, text: str) -> Fault | None:
     try:
         Limits.model_validate({name: text})
     except ValidationError:
-        expected = Limits.model_fields[name].description or "a duration or size with its unit"
-        what = "not a value of this limit"
-        return Fault(what=what, where=f"run.limits.{name}", got=text, expected=expected)
+        return Fault(
+            what="not a value of this limit",
+            where=f"run.limits.{name}",
+            got=text,
+            expected=_WRITTEN[_AMOUNT[name]],
+        )
     return None
 
 
@@ -75,9 +83,11 @@ def _not_raised(name: str, text: str, agreed: str | None) -> Fault | None:
     amount = _AMOUNT[name]
     if agreed is not None and amount(text) > amount(agreed):
         return None
+    is_full_disk = name == "disk" and agreed is None
     return Fault(
         what="a limit that trials have run under can only be raised",
         where=f"run.limits.{name}",
         got=text,
+        hint=_FULL_DISK if is_full_disk else None,
         expected="no limit, as agreed" if agreed is None else f"more than {agreed}",
     )

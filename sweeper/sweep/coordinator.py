@@ -94,13 +94,35 @@ def _lock(folder: StudyFolder, file: TextIO, kind: int) -> bool:
     return True
 
 
+def tell_begun(folder: StudyFolder, owner: Owner) -> None:
+    """Lets the coordinator file say that its owner, who is alone, now runs the study's trials.
+
+    It is longer than what it is written over, so that a reader who comes in between finds either,
+    or nothing that can be read. A full disk is no reason to end.
+    """
+    with contextlib.suppress(OSError), folder.coordinator.open("r+", encoding="utf-8") as file:
+        file.write(json.dumps(_plain(owner) | {"has_begun": True}))
+
+
+def has_begun(folder: StudyFolder, pid: int) -> bool:
+    """Says whether that process is alone in the run folder, and runs the study's trials."""
+    try:
+        plain = json.loads(folder.coordinator.read_text("utf-8"))
+        return bool(plain["pid"] == pid and plain["has_begun"])
+    except (OSError, ValueError, KeyError, TypeError):
+        return False
+
+
+def _plain(owner: Owner) -> dict[str, object]:
+    return {"host": owner.host, "pid": owner.pid, "started_at": owner.started_at}
+
+
 @contextlib.contextmanager
 def _described(folder: StudyFolder, file: TextIO, owner: Owner) -> Iterator[None]:
     """Lets the file name the owner, until the block is left."""
     with _as_run_folder_error(folder):
         file.truncate(0)
-        plain = {"host": owner.host, "pid": owner.pid, "started_at": owner.started_at}
-        file.write(json.dumps(plain))
+        file.write(json.dumps(_plain(owner)))
         file.flush()
     try:
         yield

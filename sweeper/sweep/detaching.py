@@ -6,15 +6,16 @@ the run folder.
 
 from __future__ import annotations
 
-import json
+import codecs
 import subprocess
 import time
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
 
 from sweeper.errors import Fault, RunFolderError
 from sweeper.study.folder import StudyFolder
+from sweeper.sweep.coordinator import has_begun, only_coordinator
 
 _LOOK_SECONDS = 0.05
 
@@ -25,29 +26,34 @@ class Detached:
 
     Attributes:
         process: The caller's to wait for, if it stays.
+        folder: The run folder of its study.
         log: What it writes for people.
-        said: What it wrote there before it ended; empty while it runs.
+        place: Where in the log it began, in bytes.
     """
 
     process: subprocess.Popen[bytes]
+    folder: StudyFolder
     log: Path
-    said: str = ""
+    place: int
 
 
 def start_detached(command: Sequence[str], folder: StudyFolder) -> Detached:
-    """Starts a coordinator; returns once it coordinates the study, or has ended.
+    """Starts a coordinator; whoever runs the study already keeps its log to itself.
 
     Args:
         command: What coordinates the study of the run folder.
 
     Raises:
-        RunFolderError: The log cannot be written.
+        StudyBusy: Another process coordinates the study.
+        RunFolderError: The run folder or the log cannot be written.
     """
-    log = folder.logs / "run.log"
+    with only_coordinator(folder):
+        pass  # nobody is at it, and the run folder is there
+    log = folder.run_log
     try:
-        folder.logs.mkdir(parents=True, exist_ok=True)
-        before = log.stat().st_size if log.exists() else 0
+        folder.logs.mkdir(exist_ok=True)
         with log.open("ab") as out:
+            place = log.stat().st_size
             process = subprocess.Popen(
                 command,
                 stdin=subprocess.DEVNULL,
@@ -59,18 +65,51 @@ def start_detached(command: Sequence[str], folder: StudyFolder) -> Detached:
         raise RunFolderError(
             Fault(what="the run folder cannot be written", where=str(log), got=str(error.strerror))
         ) from error
-    while process.poll() is None and _coordinator(folder) != process.pid:
+    return Detached(process=process, folder=folder, log=log, place=place)
+
+
+def wait_for_beginning(detached: Detached, *, tell: Callable[[str], None]) -> int | None:
+    """Waits until the coordinator has founded the study, found its slots and runs its trials.
+
+    Args:
+        tell: Gets every line that the coordinator writes until then, or until it ends.
+
+    Returns:
+        None once it runs trials; the exit status of one that ended before, negative: the signal.
+    """
+    process, said = detached.process, _Said(detached.log, detached.place, tell)
+    while process.poll() is None and not has_begun(detached.folder, process.pid):
+        said.tell_news()
         time.sleep(_LOOK_SECONDS)
-    if process.returncode is None:
-        return Detached(process=process, log=log)
-    said = log.read_bytes()[before:].decode("utf-8", errors="replace")
-    return Detached(process=process, log=log, said=said)
+    if process.returncode is not None:
+        said.tell_news()
+        said.tell_rest()
+    return process.returncode
 
 
-def _coordinator(folder: StudyFolder) -> int | None:
-    """Returns the process that holds the lock, as it says itself; None before anybody does."""
-    try:
-        plain = json.loads(folder.coordinator.read_text("utf-8"))
-        return int(plain["pid"])
-    except (OSError, ValueError, KeyError, TypeError):
-        return None
+@dataclass(slots=True)
+class _Said:
+    """What stands in the log from `place` on, told line by line."""
+
+    log: Path
+    place: int
+    tell: Callable[[str], None]
+    _decoder: codecs.IncrementalDecoder = field(
+        default_factory=lambda: codecs.getincrementaldecoder("utf-8")("backslashreplace")
+    )
+    _rest: str = ""
+
+    def tell_news(self) -> None:
+        """Tells the lines that are whole by now."""
+        with self.log.open("rb") as file:
+            file.seek(self.place)
+            news = file.read()
+        self.place += len(news)
+        *lines, self._rest = (self._rest + self._decoder.decode(news)).split("\n")
+        for line in lines:
+            self.tell(line)
+
+    def tell_rest(self) -> None:
+        """Tells the last line, if nobody has ended it."""
+        if self._rest:
+            self.tell(self._rest)

@@ -12,6 +12,7 @@ from pathlib import Path
 
 from sweeper.errors import Fault, StudyBusy, StudyConflict
 from sweeper.files import write_whole
+from sweeper.store.condition import try_place
 from sweeper.store.planning import RecordedStudy
 from sweeper.store.store import StudyStore
 from sweeper.study.database_place import database_file, settle_database_file
@@ -51,6 +52,18 @@ def opened(study_file: StudyFile, folder: StudyFolder) -> Iterator[StudyStore | 
         raise StudyConflict(_other_storage(folder))
     with StudyStore.create(database_url(storage, folder, os.environ)) as store:
         yield store
+
+
+def try_server(study_file: StudyFile, folder: StudyFolder) -> None:
+    """Makes sure that a new study can be founded on its server, before anything is prepared.
+
+    Raises:
+        StudyFileError: The URL of the database is not complete.
+        StoreError: It cannot be.
+    """
+    storage = study_file.study.run.storage
+    if storage != SQLITE and begun_on(folder) is None:
+        try_place(database_url(storage, folder, os.environ))
 
 
 @contextlib.contextmanager

@@ -45,7 +45,9 @@ class Reopened:
 def retry_trial(
     study_file: StudyFile, folder: StudyFolder, trial: str, *, observer: Observer
 ) -> Reopened:
-    """Opens a trial again that failed, was lost or cancelled; the next run takes it up.
+    """Opens a trial again that failed, was lost or cancelled, or found the disk full.
+
+    The next run takes it up.
 
     A failed one begins anew, for what it left may be what was wrong with it; the others go on.
 
@@ -138,15 +140,22 @@ def attended(
     """Opens the record as the study's only coordinator, with Optuna in step before and after."""
     with only_coordinator(folder) as owner:
         take_up(study_file, folder, owner, replace=False, observer=observer)
-        with opened(study_file, folder) as store:
-            assert store is not None, "the caller has found it on record"
-            with contextlib.closing(_mirror(store, folder)) as optuna_study:
-                with store.turn():
-                    optuna_study.enqueue(fingerprint=store.study().fingerprint)
-                reconcile(store, optuna_study)
-                with mirrored(store, folder, max_resumes=study_file.study.run.max_resumes):
-                    yield store
-                reconcile(store, optuna_study)
+        with in_step(study_file, folder) as store:
+            yield store
+
+
+@contextlib.contextmanager
+def in_step(study_file: StudyFile, folder: StudyFolder) -> Iterator[StudyStore]:
+    """Opens the record for the study's only coordinator, with Optuna in step before and after."""
+    with opened(study_file, folder) as store:
+        assert store is not None, "the caller has found it on record"
+        with contextlib.closing(_mirror(store, folder)) as optuna_study:
+            with store.turn():
+                optuna_study.enqueue(fingerprint=store.study().fingerprint)
+            reconcile(store, optuna_study)
+            with mirrored(store, folder, max_resumes=study_file.study.run.max_resumes):
+                yield store
+            reconcile(store, optuna_study)
 
 
 def _mirror(store: StudyStore, folder: StudyFolder) -> OptunaStudy:
@@ -185,7 +194,7 @@ def _refuse_retry(cell: CellRecord) -> None:
             what=f"the trial is not retried: {why}",
             where=cell.cell,
             got=_state(cell),
-            expected="failed, lost or cancelled",
+            expected="failed, lost or cancelled, or ended by a full disk",
             hint=hint,
         )
     )

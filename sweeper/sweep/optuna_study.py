@@ -29,9 +29,9 @@ from sweeper.errors import StoreError, StoreUnavailable
 from sweeper.records import OutcomeKind, Reason
 from sweeper.store.engine import (
     DATABASE_ERRORS,
-    engine_options,
     harden,
     may_pass,
+    options_with_text,
     tell_lost_answers,
 )
 from sweeper.store.status import CellStatus
@@ -89,7 +89,7 @@ class OptunaStudy:
     def open(cls, url: str, *, name: str, factor: str, cells: Sequence[Cell]) -> OptunaStudy:
         """Returns the study, created if need be; only one coordinator at a time may call it."""
         with _as_store_error("open for Optuna"):
-            storage = RDBStorage(url, engine_kwargs=engine_options(url))
+            storage = RDBStorage(url, engine_kwargs=options_with_text(url))
         harden(storage.engine)
         tell_lost_answers(storage.engine)  # Optuna would add a trial twice
         return cls(storage, name=name, factor=factor, cells=cells)

@@ -9,10 +9,11 @@ from dataclasses import dataclass, field
 from enum import IntEnum
 from pathlib import Path
 
-from sweeper.records import OutcomeKind
+from sweeper.records import OutcomeKind, Reason
 from sweeper.selection.evidence import BASELINE
 from sweeper.store.reading import CellRecord
 from sweeper.store.status import CellStatus
+from sweeper.study.run_options import Limits
 
 _SOUND = frozenset({OutcomeKind.COMPLETED, OutcomeKind.STOPPED})
 
@@ -39,6 +40,7 @@ class StudyEnd:
         did_nothing: Whether the study had ended before this run.
         is_late: Whether the study's deadline ended the run.
         waits: Why cells wait that none of the slots may take, by cell.
+        without_room: Cells that a full disk ended, and no limit that could be raised.
     """
 
     name: str
@@ -49,6 +51,7 @@ class StudyEnd:
     did_nothing: bool
     is_late: bool = False
     waits: Mapping[str, str] = field(default_factory=dict)
+    without_room: tuple[str, ...] = ()
 
 
 def run_status(cells: Iterable[CellRecord], *, interrupted: bool) -> RunStatus:
@@ -68,6 +71,13 @@ def run_status(cells: Iterable[CellRecord], *, interrupted: bool) -> RunStatus:
 def is_open(cell: CellRecord) -> bool:
     """Says whether the cell may still be run."""
     return cell.status in {CellStatus.WAITING, CellStatus.RUNNING}
+
+
+def without_room(cells: Iterable[CellRecord], limits: Limits) -> tuple[str, ...]:
+    """Returns the cells that a full disk ended; none where a limit on it is agreed."""
+    if limits.disk is not None:
+        return ()
+    return tuple(cell.cell for cell in cells if cell.reason is Reason.DISK)
 
 
 def count(cells: Iterable[CellRecord]) -> Mapping[str, int]:

@@ -1,7 +1,9 @@
 """Follows one running attempt: its events into the database, Optuna and the view.
 
-A database that cannot be written ends no trial: what could not be stored stays in the attempt's
-`events.jsonl`, and is tried again until the attempt ends, and then once more from the file.
+A database that cannot be written makes no trial fail: what could not be stored stays in the
+attempt's `events.jsonl`, and is tried again until the attempt ends, and then once more from the
+file. Where another host might take the trial over, a lease that could not be renewed in time lets
+it be stopped, resumable: see `leases_missed`.
 """
 
 from __future__ import annotations

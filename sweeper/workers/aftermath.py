@@ -71,6 +71,12 @@ def recorded_end(folder: AttemptFolder) -> Supervision | None:
         return None
 
 
+def is_being_ended(folder: AttemptFolder) -> bool:
+    """Says whether the attempt's supervisor lives, and has not said yet how the attempt ended."""
+    beat = last_beat(folder)
+    return beat is not None and _is_supervised(beat) and not folder.supervision.exists()
+
+
 def _is_supervised(beat: Heartbeat) -> bool:
     started = beat.supervisor_started_at
     return started is not None and bool(is_alive(host_name(), beat.supervisor_pid, started))

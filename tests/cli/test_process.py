@@ -66,3 +66,52 @@ def test_a_mistake_exits_with_2_and_without_a_traceback(tmp_path):
         b"error: nothing.yaml: there is no such study file or run folder. "
         b"Write one with `sweeper init`, or name an existing one.\n"
     )
+
+
+def redirected(folder, redirection, *arguments):
+    """The command as a shell starts it with the redirection."""
+    return subprocess.run(
+        ["bash", "-c", f'exec "$@" {redirection}', "bash", *command(*arguments)],
+        cwd=folder,
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=120,
+    )
+
+
+@pytest.mark.parametrize("redirection", ["2>&-", "<&-", "<&- 2>&-", "2>/dev/full", "2> >(exit)"])
+def test_a_standard_error_that_takes_nothing_changes_neither_result_nor_status(begun, redirection):
+    asked = redirected(begun.file.parent, "", "trials", "study.yaml", "--csv")
+    ran = redirected(begun.file.parent, redirection, "trials", "study.yaml", "--csv")
+
+    assert (ran.returncode, ran.stdout) == (0, asked.stdout)
+    assert asked.stdout.startswith("trial,")
+
+
+@pytest.mark.parametrize("redirection", ["2>&-", ">&- 2>&-", "2>/dev/full"])
+def test_a_mistake_exits_with_2_though_nothing_can_be_said_of_it(tmp_path, redirection):
+    assert redirected(tmp_path, redirection, "trials", "nothing.yaml").returncode == 2
+
+
+@pytest.mark.parametrize("form", [(), ("--json",), ("--csv",)], ids=["people", "json", "csv"])
+def test_a_result_that_standard_output_cannot_take_is_an_error(begun, form):
+    ran = redirected(begun.file.parent, ">/dev/full", "trials", "study.yaml", *form)
+
+    assert ran.returncode == 1
+    assert "No space left on device" in ran.stderr
+
+
+def test_no_file_that_is_opened_later_becomes_a_missing_standard_stream(tmp_path):
+    code = (
+        "from sweeper.cli.streams import make_streams_safe; make_streams_safe(); "
+        "import os, sys; opened = open('opened', 'w'); assert opened.fileno() > 2; "
+        "sys.stderr.write('said'); sys.stdout.write('said'); "
+        "assert sys.stdin.read() == ''; assert all(map(os.get_inheritable, range(3)))"
+    )
+    script = f'exec {sys.executable} -c "{code}" <&- >&- 2>&-'
+
+    ran = subprocess.run(["bash", "-c", script], cwd=tmp_path, check=False, timeout=120)
+
+    assert ran.returncode == 0
+    assert (tmp_path / "opened").read_text() == ""

@@ -50,7 +50,7 @@ def test_a_result_is_refused_with_its_reason(sweeper, mid_run, trial, got):
     assert (ran.status, ran.out) == (2, "")
     error = ran.err.splitlines()[-1]
     assert error.startswith(f"error: {trial}: the trial is not retried: ")
-    assert f"(got {got}; expected failed, lost or cancelled)" in error
+    assert f"(got {got}; expected failed, lost or cancelled, or ended by a full disk)" in error
 
 
 @pytest.mark.parametrize("command", ["retry", "cancel"])

@@ -3,6 +3,8 @@
 import json
 import os
 
+from sweeper.trial.folder import AttemptFolder
+
 
 def test_a_study_in_mid_run_is_told_with_what_went_wrong_and_what_runs(sweeper, begun, narrow):
     ran = sweeper("status", "study.yaml")
@@ -66,13 +68,87 @@ def store_device(recorded):
         return store.seed_places()[0].environment["device"]
 
 
-def test_a_study_whose_owner_is_gone_is_to_be_run_again(sweeper, studies, tmp_path):
+def test_what_a_dead_owner_left_is_put_on_record_as_lost(sweeper, studies, tmp_path):
+    """Its study resumes nothing, so that the loss is the trial's end."""
     recorded = studies.found(tmp_path)
     with recorded.open() as store:
         store.claim(studies.dead_owner(), "cpu:0")
 
     ran = sweeper("status", recorded.file)
 
+    detail = "neither its coordinator nor its supervisor saw the end"
+    assert ran.out.splitlines()[1:] == [
+        "9 trials of 30 target tokens: 1 lost, 8 waiting",
+        "",
+        "Not completed",
+        f"baseline/0 lost (worker_lost): {detail}",
+    ]
+    assert ran.err == (
+        f"baseline/0: attempt 1, left by process {os.getpid()}, ended as lost (worker_lost)\n"
+        f"Next: sweeper run {recorded.file}   (goes on)\n"
+    )
+    with recorded.open() as store:
+        assert store.attempts()[0]["ended_at"] is not None
+    assert sweeper("status", recorded.file).out == ran.out, "once and for all"
+
+
+def test_a_lost_trial_that_is_to_be_resumed_is_told_with_its_evidence(sweeper, studies, tmp_path):
+    recorded = studies.found(tmp_path)
+    recorded.file.write_text(recorded.file.read_text().replace("max_resumes: 0", "max_resumes: 1"))
+    with recorded.open() as store:
+        store.claim(studies.dead_owner(), "cpu:0")
+
+    ran = sweeper("status", recorded.file)
+
+    detail = "neither its coordinator nor its supervisor saw the end"
+    assert ran.out.splitlines()[1:] == [
+        "9 trials of 30 target tokens: 9 waiting",
+        "",
+        "Waiting to be resumed",
+        f"baseline/0 lost (worker_lost): {detail}",
+    ]
+    (told,) = json.loads(sweeper("status", recorded.file, "--json").out)["resumable"]
+    assert (told["trial"], told["reason"]) == ("baseline/0", "worker_lost")
+
+
+def test_where_nothing_may_be_written_what_a_dead_owner_left_is_told_as_lost(
+    sweeper, studies, tmp_path
+):
+    """Of a run folder that was moved nobody is the coordinator."""
+    recorded = studies.found(tmp_path)
+    with recorded.open() as store:
+        store.claim(studies.dead_owner(), "cpu:0")
+    moved = recorded.folder.path.rename(tmp_path / "elsewhere")
+
+    ran = sweeper("status", moved)
+
+    assert ran.out.splitlines()[1:] == [
+        "9 trials of 30 target tokens: 1 lost, 8 waiting",
+        "",
+        "Lost with the process that ran them",
+        (
+            f"baseline/0, attempt 1: process {os.getpid()} on {os.uname().nodename} is gone; "
+            "the next run takes it up"
+        ),
+    ]
+    assert ran.err == f"Next: sweeper run {moved}   (goes on)\n"
+    assert json.loads(sweeper("status", moved, "--json").out)["counts"] == {
+        "running": 1,
+        "waiting": 8,
+    }
+
+
+def test_a_job_whose_coordinator_is_gone_still_runs(sweeper, studies, tmp_path):
+    recorded = studies.found(tmp_path)
+    with recorded.open() as store:
+        claim = store.claim(studies.dead_owner(), "slurm 1")
+    order = AttemptFolder(recorded.folder.path / claim.folder).order
+    order.parent.mkdir(parents=True)
+    order.write_text("{}")
+
+    ran = sweeper("status", recorded.file)
+
+    assert ran.out.splitlines()[1] == "9 trials of 30 target tokens: 1 running, 8 waiting"
     assert ran.out.splitlines()[-1].endswith(", which is gone.")
     assert ran.err == f"Next: sweeper run {recorded.file}   (goes on)\n"
 

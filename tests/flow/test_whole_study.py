@@ -59,7 +59,7 @@ def test_seeds_differ_in_the(finished, column):
 def test_an_audit_finds_nothing_and_the_weights_may_be_frozen(finished):
     checks = audit(finished.study).checks
 
-    assert [check.findings for check in checks] == [()] * 7
+    assert [check.findings for check in checks] == [()] * 9
     assert checks[2].looked_at == "4 attempts, 4 of them ended"
     chosen = finished.here("select", str(finished.study), "--dry-run", "--json")
     assert len(json.loads(chosen.stdout)["checkpoints"]) >= 4
@@ -134,6 +134,20 @@ def test_a_finished_study_run_again_does_nothing_and_says_so(finished):
 
     assert "nothing was run" in again.stdout
     pd.testing.assert_frame_equal(sweeper.attempts(finished.study), before)
+
+
+@pytest.mark.parametrize("redirection", ["2>&-", "2>/dev/full"])
+def test_a_run_ends_as_ever_though_standard_error_takes_nothing(finished, redirection):
+    run = finished.command("run", str(finished.study))
+
+    again = subprocess.run(
+        ["bash", "-c", f'exec "$@" {redirection}', "bash", *run],
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+
+    assert (again.returncode, "nothing was run" in again.stdout) == (0, True)
 
 
 def test_a_lost_database_is_made_anew_and_the_study_answers_as_before(finished, tmp_path):

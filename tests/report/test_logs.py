@@ -7,6 +7,8 @@ import pytest
 from sweeper.errors import NotFound
 from sweeper.records import Outcome, Reason
 from sweeper.report.logs import attempt_log, lines
+from sweeper.store.store import StudyStore
+from sweeper.study.storage import database_url
 
 
 @pytest.fixture
@@ -115,3 +117,55 @@ def test_a_log_that_appears_later_is_followed_too(claimed):
     found = lines(attempt_log(recorded.file, "baseline/0"), follow=True, pause=meanwhile)
 
     assert "".join(found) == f"process {os.getpid()}\n"
+
+
+@pytest.fixture
+def on_server(postgres, studies, tmp_path, monkeypatch):
+    """The same as `claimed`, on a server, with what opens its store."""
+    monkeypatch.setenv("STUDY_PASSWORD", postgres.PASSWORD)
+    storage = f"postgresql+psycopg://{postgres.USER}:${{STUDY_PASSWORD}}@{postgres.place}"
+    recorded = studies.found(tmp_path)
+    with recorded.open() as store:
+        study = store.study()
+    recorded.folder.database.unlink()
+    for file in (recorded.file, recorded.folder.recorded_study):
+        text = file.read_text(encoding="utf-8")
+        file.write_text(text.replace("max_resumes: 0", f'max_resumes: 0, storage: "{storage}"'))
+    url = database_url(storage, recorded.folder, os.environ)
+    with StudyStore.create(url) as store:
+        store.record_study(study)
+        store.add_cells([studies.PlannedCell("baseline/0", "baseline", 0, 0.0002)])
+        claim = store.claim(studies.living_owner(), "cpu:0")
+    log = recorded.folder.path / claim.folder / "stderr.log"
+    log.parent.mkdir(parents=True)
+    yield recorded, claim, log, lambda: StudyStore.open(url)
+    with StudyStore.open(url) as store:
+        store.delete()
+
+
+@pytest.mark.costly
+def test_following_goes_on_while_the_database_is_away(on_server, postgres):
+    recorded, claim, log, opened = on_server
+    log.write_text("begun\n")
+    followed = attempt_log(recorded.file, "baseline/0")
+    pauses = []
+
+    def meanwhile(_seconds):
+        pauses.append(_seconds)
+        if len(pauses) == 1:
+            log.write_text("begun\ngoes on\n")
+            postgres.start()
+        elif len(pauses) == 2:
+            done = Outcome(reason=Reason.KILLED, detail="", evidence={})
+            with opened() as store:
+                store.finish(claim, done, max_resumes=1)
+
+    postgres.stop()
+    try:
+        found = "".join(lines(followed, follow=True, pause=meanwhile))
+    finally:
+        if not pauses:
+            postgres.start()
+
+    assert found == "begun\ngoes on\n"
+    assert len(pauses) == 2, "it ends with the attempt"

@@ -5,6 +5,7 @@ from __future__ import annotations
 import sqlite3
 import sys
 from datetime import datetime
+from pathlib import Path
 
 import optuna
 import pytest
@@ -15,7 +16,7 @@ from sqlalchemy.exc import NoResultFound, OperationalError
 
 from sweeper.errors import StoreError
 from sweeper.store.database import run
-from sweeper.store.engine import DatabaseTime, harden, is_busy, open_engine
+from sweeper.store.engine import DatabaseTime, harden, is_busy, open_engine, sqlite_file
 from sweeper.store.store import StudyStore
 
 
@@ -116,6 +117,23 @@ def test_reading_a_database_that_is_not_there_creates_none(url, database):
         open_engine(url, read_only=True)
 
     assert not database.exists()
+
+
+@pytest.mark.parametrize(
+    ("url", "file"),
+    [
+        ("sqlite:////studies/a%3Fb%23c/study.db", "/studies/a?b#c/study.db"),
+        ("sqlite:////studies/100%2520/study.db", "/studies/100%20/study.db"),
+        ("sqlite:////studies/b%20%22q/study.db?timeout=3", '/studies/b "q/study.db'),
+        ("sqlite+pysqlite:///study.db", "study.db"),
+    ],
+)
+def test_a_file_s_name_in_a_url_is_decoded_once(url, file):
+    engine = open_engine(url)
+
+    assert engine.url.database == file
+    assert sqlite_file(url) == Path(file)
+    engine.dispose()
 
 
 @pytest.mark.parametrize("url", ["sqlite://", "sqlite:///:memory:"])

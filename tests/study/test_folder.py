@@ -2,10 +2,11 @@
 
 import os
 import stat
+from pathlib import Path
 
 import pytest
 
-from sweeper.study.folder import StudyFolder
+from sweeper.study.folder import StudyFolder, sqlite_url
 
 
 @pytest.fixture
@@ -36,3 +37,7 @@ def test_one_that_was_there_keeps_its_mode(tmp_path, lax_umask):
 
     assert mode(folder.path) == 0o750
     assert folder.is_for_others
+
+
+def test_what_has_a_meaning_in_urls_is_encoded_in_the_url_of_a_file():
+    assert sqlite_url(Path("/a?b#c/100%20/\u00e9.db")) == "sqlite:////a%3Fb%23c/100%2520/%C3%A9.db"

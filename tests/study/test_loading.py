@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 
 import pytest
@@ -377,6 +378,17 @@ def test_a_storage_url_is_kept_as_it_is_written(load, url) -> None:
     study = load(("{micro_batch: 2}", f'\n  micro_batch: 2\n  storage: "{url}"')).study
 
     assert study.run.storage == url
+
+
+def test_a_study_whose_path_is_not_utf_8_is_refused_by_its_bytes(write_study, tmp_path) -> None:
+    folder = Path(os.fsdecode(os.fsencode(tmp_path) + b"/caf\xe9"))
+    folder.mkdir()
+    file = write_study().rename(folder / "study.yaml")
+
+    assert message(file) == (
+        f"{tmp_path}/caf\\xe9/study.yaml: the path of a study has to be UTF-8 (got byte 0xe9). "
+        "Rename the folder or the file."
+    )
 
 
 def test_a_key_merged_in_and_overridden_is_no_fault(load) -> None:

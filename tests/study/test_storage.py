@@ -8,7 +8,7 @@ import pytest
 
 from sweeper.errors import StudyFileError
 from sweeper.study.folder import StudyFolder
-from sweeper.study.storage import database_url, schema_name
+from sweeper.study.storage import database_url, fault_in, schema_name
 
 FOLDER = StudyFolder(Path("/studies/runs/rates"))
 IN_ITS_SCHEMA = "options=-csearch_path%3D%22sweeper_rates%22"
@@ -63,6 +63,28 @@ def test_what_a_variable_holds_is_never_told(held) -> None:
         database_url("${DB}", FOLDER, {"DB": held})
 
     assert "secret" not in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("url", "hint"),
+    [
+        ("postgresql+psycopg://user:${X}@h@host/db", "Encode special characters, @ as %40."),
+        ("postgres://user@host/db", "psycopg: write postgresql+psycopg://."),
+        ("postgresql://user@host/db", "psycopg: write postgresql+psycopg://."),
+        ("postgresql+psycopg2://user@host/db", "psycopg: write postgresql+psycopg://."),
+        ("sqlite:///x.db", "always study.db of the run folder: write sqlite."),
+        ("sqlite+aiosqlite:///x.db", "always study.db of the run folder: write sqlite."),
+        ("mysql://user@host/db", "SQLite and PostgreSQL are supported, no other database."),
+        ("/studies/x.db", "SQLite and PostgreSQL are supported, no other database."),
+    ],
+)
+def test_a_url_that_is_no_place_is_refused_with_the_hint_for_its_database(url, hint) -> None:
+    fault = fault_in(url)
+
+    assert fault is not None
+    assert fault[0] == "not a place for a study's record"
+    assert fault[1] is not None
+    assert fault[1].endswith(hint)
 
 
 def test_the_schema_of_a_long_name_is_cut_and_told_apart_by_a_digest() -> None:

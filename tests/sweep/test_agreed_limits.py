@@ -29,6 +29,33 @@ def test_what_is_no_raise_is_refused(wanted, expected):
     assert refused.value.faults[0].expected == expected
 
 
+def test_a_full_disk_without_a_limit_on_it_is_no_matter_of_limits():
+    with pytest.raises(StudyConflict) as refused:
+        raised_limits(Limits(), {"disk": "8GiB", "wall_clock": "4h"})
+
+    assert [fault.hint for fault in refused.value.faults] == [
+        "Where a full disk ended a trial, make room, then `sweeper retry STUDY TRIAL`",
+        None,
+    ]
+
+
+@pytest.mark.parametrize(
+    ("wanted", "expected"),
+    [
+        ({"disk": "4h"}, "a size above zero with its unit: 512MiB or 16GiB"),
+        ({"host_memory": "16GB"}, "a size above zero with its unit: 512MiB or 16GiB"),
+        ({"device_memory": "80"}, "a size above zero with its unit: 512MiB or 16GiB"),
+        ({"wall_clock": "4 hours"}, "a duration above zero with its unit: 90s, 10m, 2h or 1d"),
+        ({"hang": "5GiB"}, "a duration above zero with its unit: 90s, 10m, 2h or 1d"),
+    ],
+)
+def test_a_value_of_the_wrong_kind_is_told_the_limit_s_own_kind(wanted, expected):
+    with pytest.raises(StudyFileError) as refused:
+        raised_limits(AGREED, wanted)
+
+    assert refused.value.faults[0].expected == expected
+
+
 def test_names_and_values_that_are_none_are_all_told():
     with pytest.raises(StudyFileError) as refused:
         raised_limits(AGREED, {"wall_clok": "4h", "disk": "4h"})

@@ -12,7 +12,7 @@ import pytest
 from sweeper.errors import RunFolderError, StudyBusy
 from sweeper.study.folder import StudyFolder
 from sweeper.sweep import coordinator
-from sweeper.sweep.coordinator import one_of_several, only_coordinator
+from sweeper.sweep.coordinator import has_begun, one_of_several, only_coordinator, tell_begun
 from sweeper.workers.liveness import birth
 
 HOLD = """
@@ -36,6 +36,18 @@ def test_the_folder_is_made_and_the_owner_is_this_process(folder):
         assert (owner.host, owner.pid) == (socket.gethostname(), os.getpid())
         assert owner.started_at == birth(os.getpid())
         assert json.loads(folder.coordinator.read_text())["pid"] == os.getpid()
+
+
+def test_it_has_begun_when_it_says_so_and_until_it_leaves(folder):
+    with only_coordinator(folder) as owner:
+        before = has_begun(folder, owner.pid)
+        tell_begun(folder, owner)
+        assert (before, has_begun(folder, owner.pid)) == (False, True)
+        assert not has_begun(folder, owner.pid + 1), "nobody else has"
+        with pytest.raises(StudyBusy, match=f"process {owner.pid} "), only_coordinator(folder):
+            pass
+
+    assert not has_begun(folder, owner.pid)
 
 
 def test_a_second_coordinator_is_refused_with_host_and_process(folder):

@@ -8,6 +8,8 @@ from sweeper.store.store import StudyStore
 from sweeper.sweep import disk_room
 from sweeper.sweep.conflicts import refuse_conflicts
 from sweeper.sweep.disk_room import least_disk_bytes, no_room
+from sweeper.sweep.interventions import retry_trial
+from sweeper.sweep.observer import SilentObserver
 from sweeper.training.report import ModelReport
 from sweeper.workers.limits import TrialLimits
 
@@ -97,6 +99,7 @@ def test_a_trial_without_room_is_limited_and_the_others_go_on(known, attempts, m
     end = known.run()
 
     assert end.counts == {"completed": 1, "limited": 1}
+    assert end.without_room == ("half/0",)
     assert attempts(known) == [
         ("baseline/0", "completed", "budget_reached"),
         ("half/0", "limited", "disk"),
@@ -108,13 +111,27 @@ def test_a_trial_without_room_is_limited_and_the_others_go_on(known, attempts, m
         )
 
 
+def test_whoever_made_room_retries_what_a_full_disk_ended(known, attempts, monkeypatch):
+    known.behave({})
+    monkeypatch.setattr(disk_room, "free_bytes", lambda p: 5 if "half" in str(p) else 1 << 40)
+    known.run()
+    monkeypatch.setattr(disk_room, "free_bytes", lambda _: 1 << 40)
+
+    retry_trial(known.file, known.folder, "half/0", observer=SilentObserver())
+    end = known.run()
+
+    assert (end.counts, end.without_room) == ({"completed": 2}, ())
+    assert attempts(known)[-1] == ("half/0", "completed", "budget_reached")
+
+
 def test_what_earlier_attempts_hold_counts_against_the_limit(rewritten, attempts):
     """The first attempt at `half` leaves its events, and is killed; the limit leaves 384 bytes."""
     study = rewritten("max_resumes: 1", "max_resumes: 1, limits: {disk: 16KiB}")
     study.behave({"half/0": ["killed", "complete"]})
 
-    study.run()
+    end = study.run()
 
+    assert end.without_room == (), "`sweeper amend` raises this limit"
     assert attempts(study)[1:] == [("half/0", "lost", "killed"), ("half/0", "limited", "disk")]
     with StudyStore.read(study.url) as store:
         detail = store.attempts("half/0")[1]["detail"]

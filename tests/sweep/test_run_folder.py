@@ -4,7 +4,9 @@ is given.
 
 from __future__ import annotations
 
+import contextlib
 import json
+import sqlite3
 
 import pytest
 
@@ -61,6 +63,28 @@ def test_every_command_of_the_host_finds_the_database_and_another_host_s_is_told
     with StudyStore.read(f"sqlite:///{file}") as store:
         assert [row["outcome"] for row in store.trials()] == ["completed", "completed"]
     assert not on_nfs.folder.database.exists()
+
+
+@pytest.mark.parametrize("name", ["what?x=1#y", '100%20 "q', "{0} 50%"])
+def test_the_database_is_in_the_run_folder_whatever_characters_its_path_has(name, small, tmp_path):
+    study = small(tmp_path / name)
+
+    assert study.run().status == 0
+
+    assert study.folder.database.is_file()
+    assert [each.name for each in tmp_path.iterdir()] == [name]
+    assert standing(study.folder.path).counts == {"completed": 2}
+    assert [found.problem for found in studies_below(tmp_path)] == [None]
+    with contextlib.closing(sqlite3.connect(study.folder.database)) as database:
+        assert database.execute("SELECT count(*) FROM trials").fetchone() == (2,), "Optuna's"
+    assert study.run().did_nothing
+
+    study.folder.database.unlink()
+    rebuild(study.folder, replace=False, observer=SilentObserver())
+
+    assert study.folder.database.is_file()
+    assert [each.name for each in tmp_path.iterdir()] == [name]
+    assert standing(study.folder.path).counts == {"completed": 2}
 
 
 def test_a_run_folder_that_others_may_look_into_is_told_of_once(study, recorder):

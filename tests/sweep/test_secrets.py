@@ -107,7 +107,7 @@ def test_a_password_is_nowhere(small, tmp_path, storage, postgres, coordinator, 
     ]
     postgres.execute("ALTER ROLE keeper PASSWORD 'another'")
     commands.append(sweeper("--debug", "status", study.folder.path))
-    assert [status for status, _ in commands] == [0, 0, 2, 0, 2, 1]
+    assert [status for status, _ in commands] == [0, 0, 2, 0, 2, 2]
     printed = "".join([said, *(text for _, text in commands)]).encode()
     assert found_in(printed) == []
     files = [file for file in tmp_path.rglob("*") if file.is_file()]
