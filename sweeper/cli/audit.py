@@ -25,8 +25,9 @@ def audit(
 ) -> None:
     """Verify a study's chain and what it is about.
 
-    The chain in the database against its mirror and itself; trials, data, frozen weights and the
-    choice in Optuna against the chain. Nothing is changed. Exit status 1 if anything was found.
+    The chain in the database against its mirror and itself; protocol, cells, trials, data, weights
+    and the choice in Optuna against the chain. Nothing is changed. Exit status 3 if anything was
+    found.
     """
     found = look_over(study, kept_head=head)
     if as_json:
@@ -34,7 +35,7 @@ def audit(
     else:
         print_audit(found)
     if not found.is_sound:
-        raise typer.Exit(ExitStatus.OUR_FAILURE)
+        raise typer.Exit(ExitStatus.CRITERIA_NOT_MET)
 
 
 def print_audit(found: Audit) -> None:

@@ -12,5 +12,7 @@ class ExitStatus(IntEnum):
     """Anything else."""
     USER_MISTAKE = 2
     """Something the user can mend."""
+    CRITERIA_NOT_MET = 3
+    """The command did what it was asked, and the study is not as it was to be; see `RunStatus`."""
     READER_LEFT = 141
     """The reader of standard output has left; what shells give a process that signal 13 ended."""

@@ -13,7 +13,7 @@ from sweeper.cli.live import Lines
 from sweeper.cli.output import name_next, options, print_json, write
 from sweeper.data.options import DataOptions
 from sweeper.report.comparison import evidence
-from sweeper.report.recorded import reading, recorded_settings, run_folder, study_to_run
+from sweeper.report.recorded import agreed_settings, reading, run_folder, study_to_run
 from sweeper.selection.frozen import Frozen, Role
 from sweeper.selection.opened_sentences import SPENT
 from sweeper.selection.wording import listing
@@ -43,7 +43,8 @@ def select(
     """
     wish = Wish(partial=partial, reason=(reason or "").strip() or None)
     folder = run_folder(study)
-    settings = recorded_settings(folder)
+    with reading(study) as store:
+        settings = agreed_settings(store, folder)
     read = with_these(evidence, study=settings, folder=folder.path)
     if dry_run:
         with reading(study) as store:

@@ -13,6 +13,8 @@ from sweeper.report.record_losses import recorded_bytes
 from sweeper.selection.example_losses import ExampleLosses
 from sweeper.store.reading import Row
 
+_COLUMNS = ["digest", "group", "target_tokens", "loss_sum"]
+
 Place = tuple[str, int]
 """Arm and seed."""
 
@@ -20,10 +22,10 @@ Place = tuple[str, int]
 def example_losses(
     folder: Path, evaluations: Sequence[Row], *, completed: Collection[str], at_best: bool
 ) -> ExampleLosses | None:
-    """Returns the records' losses of the completed trials that left them; None without any.
+    """Returns the records' losses of the completed trials that left them; None if none did.
 
-    They are secondary: a trial whose file is gone or changed is left out, and so is one that was
-    scored on other records than the first.
+    They are secondary: a trial whose file is gone or changed is left out, and named as unread; one
+    that was scored on other records than the first is left out as well.
 
     Args:
         folder: The run folder.
@@ -33,17 +35,18 @@ def example_losses(
     """
     rows = [row for row in evaluations if row["trial"] in completed and _is_endpoint(row)]
     chosen = _endpoints(rows, at_best=at_best)
-    frames = {
-        place: frame for place, row in chosen.items() if (frame := _frame(folder, row)) is not None
-    }
-    if not frames:
+    left = {place: row for place, row in chosen.items() if row["per_record_path"] is not None}
+    if not left:
         return None
-    first = next(iter(frames.values()))
+    found = {place: _frame(folder, row) for place, row in left.items()}
+    frames = {place: frame for place, frame in found.items() if frame is not None}
+    first = next(iter(frames.values()), pd.DataFrame(columns=["group", "target_tokens"]))
     alike = {place: frame for place, frame in frames.items() if _same_records(frame, first)}
     return ExampleLosses(
         groups=tuple(map(str, first["group"])),
         target_tokens=tuple(map(int, first["target_tokens"])),
         loss_sums={place: tuple(map(float, f["loss_sum"])) for place, f in alike.items()},
+        unread=tuple(place for place, frame in found.items() if frame is None),
     )
 
 
@@ -69,10 +72,14 @@ def _is_lower(row: Row, known: Row) -> bool:
 
 
 def _frame(folder: Path, row: Row) -> pd.DataFrame | None:
-    if row["per_record_path"] is None:
-        return None
+    """The losses in the file; None where it is gone, or is not what the trial wrote."""
     content = recorded_bytes(folder, row)
-    return pd.read_parquet(io.BytesIO(content)) if isinstance(content, bytes) else None
+    if not isinstance(content, bytes):
+        return None
+    try:
+        return pd.read_parquet(io.BytesIO(content), columns=_COLUMNS)
+    except (ValueError, KeyError):  # it has its digest, and holds something else
+        return None
 
 
 def _same_records(frame: pd.DataFrame, first: pd.DataFrame) -> bool:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import io
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
 import pandas as pd
@@ -42,7 +42,7 @@ def _frame(folder: Path, rows: Sequence[Row]) -> pd.DataFrame:
     return pd.concat([part.astype(types) for part in parts], ignore_index=True)
 
 
-def recorded_bytes(folder: Path, row: Row) -> bytes | Fault:
+def recorded_bytes(folder: Path, row: Mapping[str, object]) -> bytes | Fault:
     """Returns the file's bytes, or what is wrong with it."""
     file = folder / str(row["per_record_path"])
     try:

@@ -9,9 +9,11 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from sweeper.errors import Fault, NotFound, StoreError, nearest
+from sweeper.errors import Fault, NotFound, StoreError, StudyConflict, nearest
 from sweeper.store.condition import Condition, condition_of
 from sweeper.store.store import StudyStore
+from sweeper.study.agreed import disagreements
+from sweeper.study.fingerprint import ABSENT
 from sweeper.study.folder import StudyFolder
 from sweeper.study.following import recorded_study_file
 from sweeper.study.loading import StudyFile, load_study
@@ -68,7 +70,7 @@ def reading(study: str | Path) -> Iterator[StudyStore]:
     url = recorded_url(folder, os.environ)
     assert url is not None
     with _opened(url, folder) as store:
-        if store.find_study() is None:
+        if not store.has_study():
             raise _not_begun(folder, "Start it with `sweeper run`")
         yield store
 
@@ -114,6 +116,33 @@ def recorded_settings(folder: StudyFolder) -> Study:
     return recorded_study_file(folder).study
 
 
+def agreed_settings(store: StudyStore, folder: StudyFolder) -> Study:
+    """Returns the same, and makes sure that it is what the study agreed on.
+
+    Raises:
+        StudyConflict: The study file in the run folder says otherwise; every such key is named.
+    """
+    recorded = recorded_study_file(folder)
+    found = disagreements(recorded, store.study().protocol)
+    if found:
+        raise StudyConflict(
+            Fault(
+                what="the study file in the run folder is not the one that was agreed on, and "
+                "nothing is concluded by it",
+                where=str(folder.recorded_study),
+                got=", ".join(_written(each.key, each.new) for each in found),
+                expected=", ".join(_written(each.key, each.old) for each in found),
+                hint="Put it back as it was when the study began; `sweeper audit "
+                f"{shlex.quote(str(folder.path))}` says what else differs",
+            )
+        )
+    return recorded.study
+
+
+def _written(key: str, value: str) -> str:
+    return f"no {key}" if value == ABSENT else f"{key} {value}"
+
+
 def check_trial(store: StudyStore, trial: str | None) -> str | None:
     """Returns the trial's id when the study has it; None means all trials.
 
@@ -147,6 +176,11 @@ def known_trial(study: str | Path, trial: str) -> str:
 def _not_begun(folder: StudyFolder, hint: str) -> NotFound:
     if (lost := lost_database(folder)) is not None:
         return NotFound(lost)
+    if folder.run_log.exists():
+        hint = (
+            f"A run in the background wrote to {folder.run_log} how far it came, and what went "
+            f"wrong if it ended. {hint}"
+        )
     return NotFound(
         Fault(what="no study has begun in this folder", where=str(folder.path), hint=hint)
     )

@@ -14,11 +14,13 @@ class ExampleLosses:
         groups: The group that each record belongs to; a record of no group is one of its own.
         target_tokens: Of each record.
         loss_sums: Summed token losses of each record in nats, by (arm, seed).
+        unread: Trials whose losses are on record by a digest, and in no file of that digest.
     """
 
     groups: tuple[str, ...]
     target_tokens: tuple[int, ...]
     loss_sums: Mapping[tuple[str, int], tuple[float, ...]]
+    unread: tuple[tuple[str, int], ...] = ()
 
     def __post_init__(self) -> None:
         assert len(self.groups) == len(self.target_tokens)

@@ -19,7 +19,7 @@ from sweeper.selection.differences import ALPHA, Difference
 from sweeper.selection.evidence import BASELINE, StudyEvidence
 from sweeper.selection.example_losses import ExampleLosses
 from sweeper.selection.statistics import Interval, mean
-from sweeper.selection.wording import amount, interval_text, seeds_text
+from sweeper.selection.wording import amount, interval_text, listing, seeds_text
 
 FEWEST_GROUPS_FOR_A_BOOTSTRAP = 50
 RESAMPLES = 1000
@@ -105,6 +105,26 @@ def compare_examples(
         sentence="",
     )
     return replace(result, sentence=_sentence(arm, result))
+
+
+def left_out(study: StudyEvidence, arm: str, difference: Difference) -> str | None:
+    """Returns that files of losses are gone or changed, and the arm is not compared for it.
+
+    None where it is compared, or the losses of single records never were on record.
+    """
+    unread = () if study.examples is None else study.examples.unread
+    seeds = [pair.seed for pair in difference.by_seed]
+    lost = [
+        f"{name}/{seed}" for name in (arm, BASELINE) for seed in seeds if (name, seed) in unread
+    ]
+    if not lost:
+        return None
+    files, verb = ("file", "is") if len(lost) == 1 else ("files", "are")
+    return (
+        f"{arm} is not compared with {BASELINE} record by record: the {files} with the losses of "
+        f"single records of {listing(lost)} {verb} gone or changed. Whether other validation "
+        "records would agree is not known, and nothing said of it allows for that."
+    )
 
 
 def ratio_estimate(

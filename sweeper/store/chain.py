@@ -8,11 +8,13 @@ locked. What an entry is and how it is sealed is in `selection.chain`.
 from __future__ import annotations
 
 import json
+import math
 from collections.abc import Iterable, Mapping, Sequence
 
 from sqlalchemy import (
     Connection,
     RowMapping,
+    Table,
     and_,
     column,
     func,
@@ -25,9 +27,10 @@ from sqlalchemy import (
 from sweeper.records import OutcomeKind
 from sweeper.selection.chain import EntryKind, Link, canonical, digest_of, entry_text, link_after
 from sweeper.selection.frozen import OPTUNA_ATTRIBUTE, Frozen
+from sweeper.store.decoding import checked, decoded, json_object, reading
 from sweeper.store.engine import DatabaseTime
 from sweeper.store.plain import to_json
-from sweeper.store.tables import ATTEMPT, CHAIN, EVALUATION, INTERVENTION, SCHEMA, UPDATE
+from sweeper.store.tables import ATTEMPT, CHAIN, EVALUATION, INTERVENTION, NOTE, SCHEMA, UPDATE
 
 
 def append(connection: Connection, kind: EntryKind, facts: Mapping[str, object]) -> Link:
@@ -44,13 +47,25 @@ def append(connection: Connection, kind: EntryKind, facts: Mapping[str, object])
     return link
 
 
-def append_once(connection: Connection, kind: EntryKind, facts: Mapping[str, object]) -> None:
-    """Adds an entry, unless the chain says the same already; it does where it was restored."""
+def append_once(
+    connection: Connection,
+    kind: EntryKind,
+    facts: Mapping[str, object],
+    *,
+    later: frozenset[str] = frozenset(),
+) -> None:
+    """Adds an entry, unless the chain says the same already; it does where it was restored.
+
+    Args:
+        later: Facts that entries of an earlier version do not have, and say the same without.
+    """
     lock_head(connection)
     known = json.loads(to_json(facts))
+    before = {name: fact for name, fact in known.items() if name not in later}
     told = (
-        entry_text(kind, known, number=link.number, at=link.at) == link.entry
+        entry_text(kind, said, number=link.number, at=link.at) == link.entry
         for link in links(connection, kind)
+        for said in (known, before)
     )
     if not any(told):
         append(connection, kind, facts)
@@ -81,7 +96,10 @@ def last(connection: Connection, kind: EntryKind | None = None) -> Link | None:
 def frozen(connection: Connection) -> Frozen | None:
     """Returns the frozen choice, the latest one; None before there is one."""
     link = last(connection, EntryKind.SELECTION_FROZEN)
-    return None if link is None else Frozen.from_facts(link.facts)
+    if link is None:
+        return None
+    with reading(f"{CHAIN.name}, number {link.number}, column entry"):
+        return Frozen.from_facts(link.facts)
 
 
 def mirrored_choice(connection: Connection) -> object:
@@ -92,7 +110,8 @@ def mirrored_choice(connection: Connection) -> object:
         _OPTUNA_ATTRIBUTES.c.key == OPTUNA_ATTRIBUTE
     )
     text = connection.execute(query).scalar_one_or_none()
-    return None if text is None else json.loads(text)
+    with reading(f"{_OPTUNA_ATTRIBUTES.name}, key {OPTUNA_ATTRIBUTE}, column value_json"):
+        return None if text is None else json.loads(text)
 
 
 _OPTUNA_ATTRIBUTES = table("study_user_attributes", column("key"), column("value_json"))
@@ -115,9 +134,8 @@ def tell_started(connection: Connection, *, cell: str, attempt: int) -> None:
 
 def tell_ended(connection: Connection, *, cell: str, attempt: int) -> None:
     """Adds how an attempt ended, which is on record by now, and what its numbers are then."""
-    append_once(
-        connection, EntryKind.TRIAL_ENDED, recorded_ending(connection, cell=cell, attempt=attempt)
-    )
+    ending = recorded_ending(connection, cell=cell, attempt=attempt)
+    append_once(connection, EntryKind.TRIAL_ENDED, ending, later=_OF_THE_START)
 
 
 def tell_intervention(connection: Connection, number: int) -> None:
@@ -135,7 +153,9 @@ def recorded_interventions(connection: Connection) -> dict[int, dict[str, object
             "trial": row["cell"],
             "after_attempt": row["after_attempt"],
             "from_the_start": row["from_the_start"],
-            "detail": json.loads(row["detail"]),
+            "detail": decoded(
+                row, "detail", json_object, of=f"{INTERVENTION.name}, number {row['number']}"
+            ),
         }
         for row in connection.execute(query).mappings()
     }
@@ -163,6 +183,7 @@ def recorded_ending(
         "events": counted,
         **_exposure(connection, cell, attempt, counted),
         "evaluations_sha256": _evaluations_digest(connection, cell, attempt, counted),
+        **_start(connection, row, counted),
     }
 
 
@@ -174,12 +195,14 @@ def recorded_endings(
     Args:
         events: How many of their events count, where that is known.
     """
-    ended = select(ATTEMPT.c.cell, ATTEMPT.c.attempt).where(ATTEMPT.c.outcome.is_not(None))
+    key = (ATTEMPT.c.cell, ATTEMPT.c.attempt)
+    rows = connection.execute(select(*key).where(ATTEMPT.c.outcome.is_not(None))).mappings().all()
+    checked(rows, key, of=ATTEMPT.name)
     return {
-        (cell, attempt): recorded_ending(
-            connection, cell=cell, attempt=attempt, events=events.get((cell, attempt))
+        (row["cell"], row["attempt"]): recorded_ending(
+            connection, **row, events=events.get((row["cell"], row["attempt"]))
         )
-        for cell, attempt in connection.execute(ended).all()
+        for row in rows
     }
 
 
@@ -200,7 +223,61 @@ def _evaluations_digest(connection: Connection, cell: str, attempt: int, events:
         EVALUATION.c.sequence <= events,
     )
     query = select(EVALUATION).where(*own).order_by(EVALUATION.c.sequence)
-    return digest_of({"evaluations": [dict(row) for row in connection.execute(query).mappings()]})
+    rows = connection.execute(query).mappings()
+    return digest_of({"evaluations": [_sealable(row) for row in rows]})
+
+
+def _sealable(row: RowMapping) -> dict[str, object]:
+    """Returns the row as JSON has it; what JSON has not was put there by others, never sealed."""
+    return {str(name): value if _is_plain(value) else repr(value) for name, value in row.items()}
+
+
+def _is_plain(value: object) -> bool:
+    return math.isfinite(value) if isinstance(value, float) else not isinstance(value, bytes)
+
+
+def _start(connection: Connection, row: RowMapping, events: int) -> dict[str, object]:
+    """Returns what the attempt had reported by then of what it started from, and ran on."""
+    began = _reported(connection, row, events, NOTE, "started")
+    goes_on = (
+        _reported(connection, row, events, UPDATE)
+        or _reported(connection, row, events, EVALUATION)
+        or _reported(connection, row, events, NOTE, "resumed", "checkpoint")
+    )
+    return {
+        "initial_digest": row["initial_digest"] if began else None,
+        "environment_sha256": _digest(row, "environment") if began else None,
+        "configuration_sha256": _digest(row, "configuration") if began else None,
+        "resume_sha256": _digest(row, *_RESUME) if goes_on else None,
+    }
+
+
+_OF_THE_START = frozenset(
+    {"initial_digest", "environment_sha256", "configuration_sha256", "resume_sha256"}
+)
+_RESUME = (
+    *("resumed_after_window", "resumed_from_attempt", "resume_checkpoint"),
+    "resume_differences",
+)
+
+
+def _reported(
+    connection: Connection, row: RowMapping, events: int, facts: Table, *kinds: str
+) -> bool:
+    """Whether one of the attempt's first events is such a fact, of one of the kinds if any."""
+    own = (
+        facts.c.cell == row["cell"],
+        facts.c.attempt == row["attempt"],
+        facts.c.sequence <= events,
+    )
+    query = select(func.count()).select_from(facts).where(*own)
+    if kinds:
+        query = query.where(facts.c.kind.in_(kinds))
+    return connection.execute(query).scalar_one() > 0
+
+
+def _digest(row: RowMapping, *columns: str) -> str:
+    return digest_of({name: str(row[name]) for name in columns})
 
 
 def _insert(connection: Connection, known: Iterable[Link]) -> None:

@@ -102,7 +102,8 @@ def freeze(connection: Connection, choice: Frozen, why: str) -> Link:
     chain.lock_head(connection)
     if len(chain.links(connection, EntryKind.SELECTION_FROZEN)) != choice.number - 1:
         raise StudyConflict("somebody else has frozen the study's choice meanwhile")
-    if not is_closed(connection):
+    waiting = select(func.count()).where(IS_FREE)  # a job may have outlived the closing and be lost
+    if not is_closed(connection) or connection.execute(waiting).scalar_one():
         close_study(connection, why)
     return chain.append(connection, EntryKind.SELECTION_FROZEN, choice.to_facts())
 

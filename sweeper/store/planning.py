@@ -13,6 +13,13 @@ from sqlalchemy import Connection, RowMapping, func, insert, select, update
 from sweeper.errors import Fault, StoreError, StudyConflict
 from sweeper.selection.chain import EntryKind
 from sweeper.store import chain
+from sweeper.store.decoding import (
+    checked,
+    decoded,
+    decoded_or_none,
+    json_integers,
+    json_object,
+)
 from sweeper.store.engine import DatabaseTime, hold_creation_lock
 from sweeper.store.plain import storable, to_json, to_time
 from sweeper.store.status import CellStatus
@@ -123,9 +130,18 @@ def record_study(connection: Connection, study: RecordedStudy, data: Mapping[str
 
 
 def read_study(connection: Connection) -> RecordedStudy | None:
-    """Returns the recorded study; None before there is one."""
+    """Returns the recorded study; None before there is one.
+
+    Raises:
+        StoreError: What is recorded of it cannot be read.
+    """
     row = connection.execute(select(STUDY)).mappings().one_or_none()
     return None if row is None else _study(row)
+
+
+def has_study(connection: Connection) -> bool:
+    """Says whether a study is on record, also where what is recorded of it cannot be read."""
+    return connection.execute(select(func.count()).select_from(STUDY)).scalar_one() > 0
 
 
 def add_cells(connection: Connection, cells: Iterable[PlannedCell]) -> None:
@@ -223,18 +239,35 @@ def _cell_values(cell: PlannedCell) -> dict[str, object]:
     }
 
 
-def _study(row: RowMapping) -> RecordedStudy:
-    ended_at = row["ended_at"]
+def _study(raw: RowMapping) -> RecordedStudy:
+    of = STUDY.name
+    (row,) = checked([raw], STUDY.c, of=of)
+    plain = {name: raw[name] for name in _PLAIN}
     return RecordedStudy(
-        name=row["name"],
-        fingerprint=row["fingerprint"],
-        protocol=json.loads(row["protocol"]),
-        study_yaml=row["study_yaml"],
-        factor_key=row["factor_key"],
-        arms=dict(json.loads(row["arms"])),
-        seeds=tuple(json.loads(row["seeds"])),
-        budget_target_tokens=row["budget_target_tokens"],
-        created_at=to_time(row["created_at"]),
-        ended_why=row["ended_why"],
-        ended_at=None if ended_at is None else to_time(ended_at),
+        **plain,
+        protocol=decoded(row, "protocol", json_object, of=of),
+        arms=decoded(row, "arms", _arms, of=of),
+        seeds=decoded(row, "seeds", json_integers, of=of),
+        created_at=decoded(row, "created_at", to_time, of=of),
+        ended_at=decoded_or_none(row, "ended_at", to_time, of=of),
     )
+
+
+_PLAIN = (
+    *("name", "fingerprint", "study_yaml", "factor_key", "budget_target_tokens"),
+    "ended_why",
+)
+"""Columns that are what they stand for."""
+
+
+def _arms(text: str) -> dict[str, float | str]:
+    """Returns the factor's value of each arm, in declared order.
+
+    Raises:
+        ValueError: The text is no list of names and values.
+        TypeError: Likewise.
+    """
+    listed = [(name, value) for name, value in json.loads(text)]
+    if not all(type(name) is str and type(value) in (float, int, str) for name, value in listed):
+        raise ValueError("no names and values")
+    return dict(listed)

@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
-import json
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from types import MappingProxyType
 
 from sqlalchemy import (
     BigInteger,
+    ColumnElement,
     Connection,
     Double,
     RowMapping,
+    Table,
     and_,
     cast,
     column,
@@ -20,15 +22,22 @@ from sqlalchemy import (
 )
 
 from sweeper.errors import Fault, StoreError
-from sweeper.records import Event, Outcome, OutcomeKind, Reason, decode
+from sweeper.records import Event, Outcome, OutcomeKind, Reason, Skip, decode
+from sweeper.store.decoding import (
+    checked,
+    decoded,
+    decoded_or_none,
+    json_texts,
+    json_texts_by_name,
+)
 from sweeper.store.endings import Cost
 from sweeper.store.engine import DatabaseTime
 from sweeper.store.history import counts_in, lineage
 from sweeper.store.plain import to_time
-from sweeper.store.planning import RecordedStudy, read_study
+from sweeper.store.planning import RecordedStudy, has_study, read_study
 from sweeper.store.status import CellStatus
 from sweeper.store.tables import ATTEMPT, CELL, LATE_RESULT, NOTE, UPDATE
-from sweeper.store.views import view_queries
+from sweeper.store.views import TRIALS, view_queries
 
 Row = dict[str, object]
 """A row of a view: column names in the view's order, None where a value is unknown."""
@@ -118,7 +127,7 @@ def the_study(connection: Connection) -> RecordedStudy:
     """Returns the recorded study.
 
     Raises:
-        StoreError: There is none yet.
+        StoreError: There is none yet, or what is recorded of it cannot be read.
     """
     study = read_study(connection)
     if study is None:
@@ -152,13 +161,7 @@ def view_rows(
     Raises:
         StoreError: There is no study yet.
     """
-    study = the_study(connection)
-    queries = view_queries(
-        study.factor_key,
-        is_text=study.factor_is_text,
-        best_validation=study.is_best_validation,
-    )
-    columns = queries[view].selected_columns
+    columns = _columns(connection, view)
     rows = table(view, *(column(c.name, c.type) for c in columns))
     query = (
         select(rows)
@@ -167,7 +170,35 @@ def view_rows(
     )
     if cell is not None:
         query = query.where(rows.c.trial == cell)
-    return [dict(row) for row in connection.execute(query).mappings()]
+    found = checked(connection.execute(query).mappings(), columns, of=view)
+    for name in _WORDS.keys() & {c.name for c in columns}:
+        for row in found:
+            decoded_or_none(row, name, _WORDS[name], of=f"{view}, trial {row['trial']}")
+    return found
+
+
+_WORDS: Mapping[str, Callable[[str], object]] = MappingProxyType(
+    {"status": CellStatus, "outcome": OutcomeKind, "reason": Reason, "skip": Skip}
+)
+"""Columns of views with words of closed sets."""
+
+
+def _columns(connection: Connection, view: str) -> list[ColumnElement[object]]:
+    """Returns the columns of a view; those of the trials are the study's, others always the same.
+
+    Raises:
+        StoreError: There is no study yet, or what is recorded of it is asked for and unreadable.
+    """
+    if view == TRIALS or not has_study(connection):
+        study = the_study(connection)
+        queries = view_queries(
+            study.factor_key,
+            is_text=study.factor_is_text,
+            best_validation=study.is_best_validation,
+        )
+    else:
+        queries = view_queries("factor", is_text=False, best_validation=False)
+    return list(queries[view].selected_columns)
 
 
 def repeated_work(connection: Connection) -> dict[str, Repeated]:
@@ -251,8 +282,12 @@ def notes(connection: Connection, *, cell: str | None) -> tuple[AttemptEvent, ..
     if cell is not None:
         query = query.where(NOTE.c.cell == cell)
     return tuple(
-        AttemptEvent(cell=row.cell, attempt=row.attempt, event=decode(row.line))
-        for row in connection.execute(query)
+        AttemptEvent(
+            cell=row["cell"],
+            attempt=row["attempt"],
+            event=decoded(row, "line", decode, of=_attempt(NOTE, row)),
+        )
+        for row in connection.execute(query).mappings()
     )
 
 
@@ -261,42 +296,52 @@ def late_results(connection: Connection) -> tuple[LateResult, ...]:
     query = select(LATE_RESULT).order_by(LATE_RESULT.c.recorded_at, LATE_RESULT.c.cell)
     return tuple(
         LateResult(
-            cell=row.cell,
-            attempt=row.attempt,
-            outcome=Outcome(
-                reason=Reason(row.reason), detail=row.detail, evidence=json.loads(row.evidence)
-            ),
+            cell=row["cell"],
+            attempt=row["attempt"],
+            outcome=_outcome(LATE_RESULT, row),
             cost=Cost(
-                wall_seconds=row.wall_seconds,
-                peak_memory_bytes=row.peak_memory_bytes,
-                exit_status=row.exit_status,
+                wall_seconds=row["wall_seconds"],
+                peak_memory_bytes=row["peak_memory_bytes"],
+                exit_status=row["exit_status"],
             ),
         )
-        for row in connection.execute(query)
+        for row in connection.execute(query).mappings()
     )
 
 
 def outcome_of_attempt(connection: Connection, *, cell: str, attempt: int) -> Outcome | None:
     """Returns how the attempt ended; None while it has not."""
-    query = select(ATTEMPT.c.reason, ATTEMPT.c.detail, ATTEMPT.c.evidence).where(
-        ATTEMPT.c.cell == cell, ATTEMPT.c.attempt == attempt
+    query = select(ATTEMPT).where(ATTEMPT.c.cell == cell, ATTEMPT.c.attempt == attempt)
+    row = connection.execute(query).mappings().one()
+    return None if row["reason"] is None else _outcome(ATTEMPT, row)
+
+
+def _outcome(table: Table, row: RowMapping) -> Outcome:
+    of = _attempt(table, row)
+    return Outcome(
+        reason=decoded(row, "reason", Reason, of=of),
+        detail=row["detail"],
+        evidence=decoded(row, "evidence", json_texts_by_name, of=of),
     )
-    row = connection.execute(query).one()
-    if row.reason is None:
-        return None
-    return Outcome(reason=Reason(row.reason), detail=row.detail, evidence=json.loads(row.evidence))
+
+
+def _attempt(table: Table, row: RowMapping) -> str:
+    """Returns which row it is."""
+    return f"{table.name}, cell {row['cell']}, attempt {row['attempt']}"
 
 
 def _cell_record(row: RowMapping) -> CellRecord:
+    checked([row], CELL.c, of=CELL.name)
+    of = f"{CELL.name}, cell {row['cell']}"
     number, text = row["value_number"], row["value_text"]
     return CellRecord(
         cell=row["cell"],
         arm=row["arm"],
         seed=row["seed"],
         value=number if text is None else text,
-        status=CellStatus(row["status"]),
-        outcome=None if row["outcome"] is None else OutcomeKind(row["outcome"]),
-        reason=None if row["reason"] is None else Reason(row["reason"]),
+        status=decoded(row, "status", CellStatus, of=of),
+        outcome=decoded_or_none(row, "outcome", OutcomeKind, of=of),
+        reason=decoded_or_none(row, "reason", Reason, of=of),
         detail=row["detail"],
         attempts=row["attempts"],
         optuna_number=row["optuna_number"],
@@ -305,16 +350,18 @@ def _cell_record(row: RowMapping) -> CellRecord:
 
 
 def _start(row: RowMapping) -> Start:
+    checked([row], ATTEMPT.c, of=ATTEMPT.name)
+    of = _attempt(ATTEMPT, row)
     return Start(
         cell=row["cell"],
         arm=row["arm"],
         seed=row["seed"],
         attempt=row["attempt"],
         resumed_after_window=row["resumed_after_window"],
-        resume_differences=tuple(json.loads(row["resume_differences"] or "[]")),
+        resume_differences=decoded_or_none(row, "resume_differences", json_texts, of=of) or (),
         initial_digest=row["initial_digest"],
         trainable_parameters=row["trainable_parameters"],
-        adapted_modules=tuple(json.loads(row["adapted_modules"])),
-        environment=json.loads(row["environment"]),
-        configuration=json.loads(row["configuration"]),
+        adapted_modules=decoded(row, "adapted_modules", json_texts, of=of),
+        environment=decoded(row, "environment", json_texts_by_name, of=of),
+        configuration=decoded(row, "configuration", json_texts_by_name, of=of),
     )

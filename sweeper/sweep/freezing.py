@@ -10,10 +10,10 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from sweeper.errors import Fault, StudyConflict
-from sweeper.records import OutcomeKind
+from sweeper.records import OutcomeKind, Reason
 from sweeper.selection.chain import ChainBreak, EntryKind, verify
 from sweeper.selection.comparison import Comparison, compare
-from sweeper.selection.evidence import BASELINE, Arm, StudyEvidence
+from sweeper.selection.evidence import BASELINE, Arm, CellEvidence, StudyEvidence
 from sweeper.selection.frozen import (
     Frozen,
     FrozenCheckpoint,
@@ -23,6 +23,8 @@ from sweeper.selection.frozen import (
     untrained_digest,
 )
 from sweeper.selection.opened import Openings, openings_in
+from sweeper.selection.wording import listing
+from sweeper.store.plain import storable
 from sweeper.store.reading import CellRecord
 from sweeper.store.status import CellStatus
 from sweeper.store.store import StudyStore
@@ -31,6 +33,7 @@ from sweeper.study.loading import StudyFile
 from sweeper.sweep.extending import ReadEvidence, next_round
 from sweeper.sweep.interventions import attended
 from sweeper.sweep.observer import Observer
+from sweeper.sweep.study_end import is_open
 from sweeper.training.folder_digest import folder_digest
 
 
@@ -45,6 +48,12 @@ class Wish:
 
     partial: bool = False
     reason: str | None = None
+
+    @property
+    def why(self) -> str:
+        """Why trials that are open then end: what is on record of them."""
+        why = "the choice was frozen"
+        return why if self.reason is None else f"{why}: {self.reason}"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -64,9 +73,11 @@ class _Case:
     """What is decided on.
 
     Attributes:
-        evidence: As it is once no trial goes on.
+        evidence: As it is once the study is closed.
         earlier: The study's frozen choices so far.
         openings: What is on record about the test split.
+        open_cells: Those that were not brought to an end.
+        is_closed: Whether the study is closed as it is.
         next_arm: The arm that the study is to be extended by; None for none.
     """
 
@@ -76,9 +87,25 @@ class _Case:
     comparison: Comparison
     earlier: tuple[Frozen, ...]
     openings: Openings
-    open_trials: tuple[str, ...]
+    open_cells: tuple[CellRecord, ...]
+    is_closed: bool
     next_arm: Arm | None
     wish: Wish
+
+    @property
+    def open_trials(self) -> tuple[str, ...]:
+        """The names of those that were not brought to an end."""
+        return tuple(cell.cell for cell in self.open_cells)
+
+    @property
+    def may_run(self) -> tuple[str, ...]:
+        """The names of those that `sweeper run` goes on with."""
+        return () if self.earlier else tuple(c.cell for c in self.open_cells if is_open(c))
+
+    @property
+    def is_left_out_before(self) -> bool:
+        """Whether an earlier choice was frozen without the same trials."""
+        return any(each.open_trials == self.open_trials for each in self.earlier)
 
 
 def freeze(
@@ -98,8 +125,7 @@ def freeze(
     """
     with attended(study_file, folder, observer) as store:
         choice = choice_of(store, folder, read, wish=wish)
-        why = "the choice was frozen"
-        link = store.freeze(choice, why if wish.reason is None else f"{why}: {wish.reason}")
+        link = store.freeze(choice, wish.why)
     return Freeze(choice=choice, digest=link.digest)
 
 
@@ -112,7 +138,8 @@ def choice_of(store: StudyStore, folder: StudyFolder, read: ReadEvidence, *, wis
             chain is not whole.
         StoreError: The database cannot be read.
     """
-    evidence = dataclasses.replace(read(store), closed=True)
+    cells = store.cells()
+    evidence = _once_closed(read(store), cells, wish.why)
     links = store.chain.links()
     if faults := [_broken(found, folder) for found in verify(links)]:
         raise StudyConflict(*faults)
@@ -125,7 +152,8 @@ def choice_of(store: StudyStore, folder: StudyFolder, read: ReadEvidence, *, wis
         comparison=compare(evidence),
         earlier=tuple(Frozen.from_facts(link.facts) for link in frozen),
         openings=openings_in(links),
-        open_trials=tuple(cell.cell for cell in store.cells() if _is_open(cell)),
+        open_cells=tuple(cell for cell in cells if not _was_brought_to_an_end(cell)),
+        is_closed=store.is_closed(),
         next_arm=None if due is None else due.next_arm,
         wish=wish,
     )
@@ -147,31 +175,30 @@ def _broken(found: ChainBreak, folder: StudyFolder) -> Fault:
     )
 
 
+def _once_closed(evidence: StudyEvidence, cells: Sequence[CellRecord], why: str) -> StudyEvidence:
+    """Returns the evidence as the record has it after the freeze, which ends what is open."""
+    ending = {(cell.arm, cell.seed) for cell in cells if is_open(cell)}
+
+    def closed(cell: CellEvidence) -> CellEvidence:
+        if (cell.arm, cell.seed) not in ending:
+            return cell
+        return dataclasses.replace(cell, reason=Reason.USER_CANCELLED, detail=storable(why))
+
+    return dataclasses.replace(
+        evidence,
+        cells=tuple(map(closed, evidence.cells)),
+        repeat=None if evidence.repeat is None else closed(evidence.repeat),
+        repeat_is_open=False,
+        closed=True,
+    )
+
+
 def _refusals(case: _Case) -> Iterator[Fault]:
-    wish = case.wish
     if case.comparison.choice.arm is None:
-        yield Fault(
-            what=case.comparison.choice.sentence.removesuffix("."),
-            where=str(case.folder.path),
-            hint="There is nothing to freeze: `sweeper compare STUDY` says what the study shows",
-        )
-    if case.open_trials and not wish.partial:
-        yield Fault(
-            what="trials have not been brought to an end",
-            where=", ".join(case.open_trials),
-            hint="`sweeper run STUDY` goes on with them. `sweeper select STUDY --partial --reason "
-            "TEXT` freezes without them: they count as missing then, for good",
-        )
-    if case.next_arm is not None and not wish.partial:
-        yield Fault(
-            what="the best rate is at the edge, and the study was to go on with a further arm then",
-            where=case.next_arm.name,
-            hint="`sweeper run STUDY` adds and runs it. `sweeper select STUDY --partial --reason "
-            "TEXT` freezes without it, for good",
-        )
-    if (case.open_trials or case.next_arm) and wish.partial and wish.reason is None:
-        yield Fault(what="a choice without all trials needs a reason", hint="Add --reason TEXT")
-    if case.earlier and wish.reason is None:
+        yield _nothing(case)
+    else:
+        yield from _what_is_left(case)
+    if case.earlier and case.wish.reason is None:
         yield Fault(
             what="the choice is frozen already",
             got=case.earlier[-1].arm,
@@ -185,9 +212,67 @@ def _refusals(case: _Case) -> Iterator[Fault]:
         )
 
 
-def _is_open(cell: CellRecord) -> bool:
-    """Whether the cell was not brought to an end: what the user cancelled was not either."""
-    return cell.status is not CellStatus.ENDED or cell.outcome is OutcomeKind.CANCELLED
+def _nothing(case: _Case) -> Fault:
+    """Returns that there is nothing to freeze, whatever else is the matter."""
+    goes_on = bool(case.may_run) or case.next_arm is not None
+    hint = (
+        "`sweeper run STUDY` goes on with what is left"
+        if goes_on
+        else "There is nothing to freeze: `sweeper compare STUDY` says what the study shows"
+    )
+    what = case.comparison.choice.sentence.removesuffix(".")
+    return Fault(what=what, where=str(case.folder.path), hint=hint)
+
+
+def _what_is_left(case: _Case) -> Iterator[Fault]:
+    """Yields that the study has not come to its end, unless that is wished for and can be."""
+    wish = case.wish
+    if case.is_left_out_before:
+        return
+    if case.open_trials and not wish.partial:
+        yield Fault(
+            what="trials have not been brought to an end",
+            where=", ".join(case.open_trials),
+            hint=". ".join((*_ways_on(case), _WITHOUT_THEM)),
+        )
+    if case.next_arm is not None and not wish.partial:
+        yield Fault(
+            what="the best rate is at the edge, and the study was to go on with a further arm then",
+            where=case.next_arm.name,
+            hint="`sweeper run STUDY` adds and runs it. `sweeper select STUDY --partial --reason "
+            "TEXT` freezes without it, for good",
+        )
+    running = [cell.cell for cell in case.open_cells if cell.status is CellStatus.RUNNING]
+    if running and wish.partial:
+        yield Fault(
+            what="trials still run; the choice is frozen without them once they do not",
+            where=", ".join(running),
+            hint="Wait for them, or end the run with Ctrl-C. Jobs of an engine that no run looks "
+            "after are taken up by `sweeper run STUDY`",
+        )
+    if (case.open_trials or case.next_arm) and wish.partial and wish.reason is None:
+        yield Fault(what="a choice without all trials needs a reason", hint="Add --reason TEXT")
+
+
+_WITHOUT_THEM = (
+    "`sweeper select STUDY --partial --reason TEXT` freezes without them: they count as missing "
+    "then, for good"
+)
+
+
+def _ways_on(case: _Case) -> Iterator[str]:
+    """Yields which commands let trials that are open come to an end after all."""
+    cancelled = [cell for cell in case.open_cells if cell.outcome is OutcomeKind.CANCELLED]
+    if case.may_run:
+        is_all = case.may_run == case.open_trials
+        yield f"`sweeper run STUDY` goes on with {'them' if is_all else listing(case.may_run)}"
+    if cancelled and not case.is_closed:
+        yield "`sweeper retry STUDY TRIAL` lets a cancelled one run again"
+
+
+def _was_brought_to_an_end(cell: CellRecord) -> bool:
+    """Whether the cell was: what the user cancelled was not."""
+    return cell.status is CellStatus.ENDED and cell.outcome is not OutcomeKind.CANCELLED
 
 
 def _frozen(case: _Case, arm: str, checkpoints: Sequence[FrozenCheckpoint]) -> Frozen:

@@ -28,7 +28,7 @@ def test_what_was_found_is_told_under_what_it_is_about(sweeper, frozen):
 
     lines = ran.out.splitlines()
     place = lines.index("FOUND The frozen choice: half, with 10 checkpoints")
-    assert ran.status == 1
+    assert ran.status == 3
     assert lines[place + 1].startswith("      half/2: the weights in trials/half-2/attempts/1/")
     assert "1 thing is not as it should be: what rests on it is not shown." in lines
     assert ran.err == ""
@@ -37,7 +37,7 @@ def test_what_was_found_is_told_under_what_it_is_about(sweeper, frozen):
 def test_a_head_kept_elsewhere_is_looked_for(sweeper, frozen):
     ran = sweeper("audit", frozen.file, "--head", "0123456789abcdef")
 
-    assert ran.status == 1
+    assert ran.status == 3
     assert "FOUND The head kept elsewhere: 0123456789ab" in ran.out
 
 
@@ -47,5 +47,14 @@ def test_as_json_every_check_is_told(sweeper, frozen):
     found = json.loads(ran.out)
     assert ran.status == 0
     assert (found["study"], found["is_sound"], found["entries"]) == ("rates", True, 23)
-    assert [check["is_sound"] for check in found["checks"]] == [True] * 7
+    assert [check["is_sound"] for check in found["checks"]] == [True] * 10
     assert (found["proves"], found["limits"]) == (PROVES, LIMITS)
+
+
+def test_a_database_that_cannot_be_read_is_told_apart_from_what_was_found(sweeper, frozen):
+    frozen.folder.database.write_bytes(b"no database" * 1000)
+
+    ran = sweeper("audit", frozen.file)
+
+    assert ran.status == 1
+    assert ran.out == ""

@@ -48,6 +48,20 @@ def test_where_there_is_a_test_split_its_opening_is_named_as_a_dry_run_first(swe
     )
 
 
+def test_nothing_is_frozen_by_a_rule_that_was_not_agreed_on(sweeper, decided):
+    settings = decided.folder.recorded_study
+    text = settings.read_text(encoding="utf-8")
+    other = text.replace("selection: {", "selection: {smallest_difference: 1.0, ")
+    settings.write_text(other, encoding="utf-8")
+
+    ran = sweeper("select", decided.file)
+
+    assert ran.status == 2
+    assert "got selection.smallest_difference 1.0; expected selection.smallest_d" in ran.err
+    with decided.open() as store:
+        assert store.frozen() is None
+
+
 def test_as_json_it_is_the_entry_of_the_chain(sweeper, decided):
     printed = json.loads(sweeper("select", decided.file, "--json").out)
 

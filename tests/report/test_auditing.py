@@ -41,7 +41,10 @@ def test_a_record_as_it_was_left_is_sound_and_says_its_head(frozen):
         ("Trials on record", "10 attempts, 10 of them ended", ()),
         ("Changes by hand", "1 change", ()),
         ("The protocol", f"fingerprint {fingerprint(frozen)[:12]}", ()),
+        ("Arms, seeds and cells", "2 arms, 10 cells", ()),
         ("The prepared data", "2 splits", ()),
+        ("The weights of other trials", "0 folders", ()),
+        ("The losses of single records", "0 files", ()),
         ("The frozen choice", "half, with 10 checkpoints", ()),
     ]
     assert found.is_sound
@@ -202,10 +205,52 @@ def test_a_changed_loss_in_the_database(frozen, change):
         " AND split = 'validation'"
     )
 
-    assert findings(frozen) == [
+    *found, answer = findings(frozen)
+    assert found == [
         "half/1, attempt 1: its evaluations on record are not what the chain sealed when it ended.",
         "The outcomes and losses of trials on record are not those that it was frozen from.",
+        "The summaries of the arms that the record now gives are not those that were frozen.",
+        (
+            "The differences from the baseline that the record now gives are not those that were "
+            "frozen."
+        ),
+        "The record now gives the choice baseline; half was frozen.",
+        (
+            "The record now gives another reason for the choice: baseline is kept: no other arm is "
+            "shown to be better."
+        ),
     ]
+    assert answer.startswith("The record now gives another answer: Not shown: half (0.0001) - ")
+
+
+def test_a_changed_start_that_breaks_a_gate_shows_in_the_frozen_choice(frozen, change):
+    """No outcome and no loss of a trial differs by it: seed 0 of half is not comparable."""
+    change("UPDATE sweeper_attempt SET initial_digest = '00' WHERE cell = 'half/0'")
+
+    check = audit(frozen.file).checks[-1]
+
+    assert check.findings[:3] == (
+        (
+            "The differences from the baseline that the record now gives are not those that were "
+            "frozen."
+        ),
+        "The record now gives the choice baseline; half was frozen.",
+        (
+            "The record now gives another reason for the choice: baseline is kept: no other arm is "
+            "shown to be better."
+        ),
+    )
+    assert len(check.findings) == 4
+    assert check.remarks[0].startswith("The choice was computed anew.")
+
+
+def test_an_environment_that_was_changed_in_all_frozen_trials_alike(frozen, change):
+    """Gates within a seed pass: all trials ran in the same place, and in another one."""
+    change("UPDATE sweeper_attempt SET environment = replace(environment, 'cpu', 'gpu')")
+
+    assert audit(frozen.file).checks[-1].findings == (
+        "What the frozen trials ran in is on record otherwise than it was frozen.",
+    )
 
 
 @pytest.mark.parametrize(

@@ -91,15 +91,34 @@ def test_only_completed_trials_and_the_validation_split_take_part(row, read):
 
 
 @pytest.mark.parametrize(
-    "changes",
-    [{"per_record_path": None}, {"per_record_sha256": "another"}, {"per_record_path": "x"}],
+    ("changes", "unread"),
+    [
+        ({"per_record_path": None}, ()),
+        ({"per_record_sha256": "another"}, (("half", 0),)),
+        ({"per_record_path": "x"}, (("half", 0),)),
+    ],
 )
-def test_a_file_that_is_not_there_or_was_changed_leaves_its_trial_out(row, read, changes):
+def test_a_file_that_is_not_there_or_was_changed_leaves_its_trial_out(row, read, changes, unread):
+    """And is named, unless the trial never left one."""
     found = read(
         row("baseline/0", 1, frame(4.0, 8.0)), row("half/0", 1, frame(4.0, 8.0), **changes)
     )
 
+    assert found.unread == unread
+
     assert set(found.loss_sums) == {("baseline", 0)}
+
+
+def test_where_all_files_are_gone_that_is_known_and_not_that_there_never_were_any(row, read):
+    found = read(row("half/0", 1, frame(4.0, 8.0), per_record_path="x"))
+
+    assert (found.loss_sums, found.unread) == ({}, (("half", 0),))
+
+
+def test_a_file_that_holds_no_losses_is_unread_also_with_its_digest_on_record(row, read):
+    found = read(row("half/0", 1, frame(4.0, 8.0)[["digest", "loss_sum"]]))
+
+    assert found.unread == (("half", 0),)
 
 
 @pytest.mark.parametrize(

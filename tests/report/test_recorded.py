@@ -5,8 +5,12 @@ from pathlib import Path
 
 import pytest
 
-from sweeper.errors import NotFound, StudyFileError
+from sweeper.errors import NotFound, StudyConflict, StudyFileError
+from sweeper.report.comparison import compare, taken_choice
+from sweeper.report.diagnosis import diagnose
+from sweeper.report.dossier import read_dossier
 from sweeper.report.recorded import check_trial, reading, run_folder, study_to_run
+from sweeper.report.run_tables import stability
 from sweeper.store.store import StudyStore
 from sweeper.study.folder import StudyFolder
 
@@ -147,3 +151,37 @@ def test_a_run_folder_that_was_moved_away_is_read_but_not_run(studies, tmp_path)
 def test_a_folder_without_a_study_is_not_run(tmp_path):
     with pytest.raises(NotFound, match="no study has begun in this folder"):
         study_to_run(tmp_path)
+
+
+def with_another_rule(study):
+    """The study once somebody has changed a rule, and a limit, in its run folder."""
+    file = study.folder.recorded_study
+    text = file.read_text("utf-8").replace("smallest_difference: 0.25", "smallest_difference: 1.0")
+    file.write_text(text.replace("max_resumes: 0", "max_resumes: 2"), "utf-8")
+    return study
+
+
+@pytest.mark.parametrize(
+    "conclude",
+    [compare, taken_choice, read_dossier, stability, lambda study: diagnose(study, "half/1")],
+    ids=["compare", "taken choice", "report", "stability", "diagnose"],
+)
+def test_nothing_is_concluded_by_rules_that_were_not_agreed_on(studies, tmp_path, conclude):
+    study = with_another_rule(studies.finish(tmp_path))
+
+    with pytest.raises(StudyConflict) as refusal:
+        conclude(study.file)
+
+    assert str(refusal.value) == (
+        f"{study.folder.recorded_study}: the study file in the run folder is not the one that was "
+        "agreed on, and nothing is concluded by it (got selection.smallest_difference 1.0; "
+        "expected selection.smallest_difference 0.25). Put it back as it was when the study began; "
+        f"`sweeper audit {study.folder.path}` says what else differs."
+    )
+
+
+def test_what_is_on_record_can_be_read_all_the_same(studies, tmp_path):
+    study = with_another_rule(studies.finish(tmp_path))
+
+    with reading(study.file) as store:
+        assert len(store.trials()) == 9

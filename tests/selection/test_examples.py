@@ -295,6 +295,39 @@ def test_a_pair_whose_records_are_not_on_record_leaves_the_arm_without(with_reco
     assert compare(with_records(SPREADS["narrow"], seeds=[0, 1, 2, 3])).arms[0].examples is None
 
 
+def unread(study, *places):
+    """The study with the files of those trials changed."""
+    sums = {p: s for p, s in study.examples.loss_sums.items() if p not in places}
+    found = dataclasses.replace(study.examples, loss_sums=sums, unread=places)
+    return dataclasses.replace(study, examples=found)
+
+
+def test_damage_that_takes_the_records_from_an_arm_is_told_by_trial(with_records):
+    """Undamaged, the claim is limited to this validation split; damaged, it is not, but told."""
+    study = with_records(SPREADS["wide"])
+    damaged = unread(study, ("half", 3), ("baseline", 1))
+
+    (before, *_), (after, *_) = compare(study).arms, compare(damaged).arms
+
+    assert "on this validation split" in before.verdict.sentence
+    assert before.examples_left_out is None
+    assert after.examples is None
+    assert after.examples_left_out == (
+        "half is not compared with baseline record by record: the files with the losses of single "
+        "records of half/3 and baseline/1 are gone or changed. Whether other validation records "
+        "would agree is not known, and nothing said of it allows for that."
+    )
+
+
+def test_records_that_are_not_needed_for_a_comparison_are_not_missed(with_records):
+    study = unread(with_records(SPREADS["narrow"]), ("half", 7))
+
+    (half, *_) = compare(study).arms
+
+    assert half.examples is not None
+    assert half.examples_left_out is None
+
+
 def test_only_the_pairs_compared_take_part(with_records):
     half = [*HALF[:4], Reason.KILLED]
     found = compare(with_records(SPREADS["narrow"], half=half)).arms[0]

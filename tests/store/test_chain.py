@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import hashlib
 import json
 
 import pytest
@@ -10,7 +11,7 @@ from sqlalchemy import create_engine, text
 
 from sweeper.errors import StoreError, StudyConflict
 from sweeper.records import Outcome, Reason
-from sweeper.selection.chain import EntryKind, verify
+from sweeper.selection.chain import EntryKind, link_after, verify
 from sweeper.selection.frozen import Frozen, Tables
 from sweeper.store.store import StudyStore
 
@@ -26,6 +27,18 @@ CHOICE = Frozen(
     metric="loss",
     environment="e",
 )
+
+
+ENVIRONMENT = r'{"environment":"{\"threads\":\"1\",\"torch\":\"2.13.0\"}"}'
+FROM_THE_START = (
+    '{"resume_checkpoint":"None","resume_differences":"None","resumed_after_window":"0",'
+    '"resumed_from_attempt":"None"}'
+)
+OF_THE_START = ("initial_digest", "environment_sha256", "configuration_sha256", "resume_sha256")
+
+
+def sha256(text):
+    return hashlib.sha256(text.encode()).hexdigest()
 
 
 def told(store, kind=None):
@@ -64,11 +77,11 @@ def test_it_begins_with_the_study_and_what_was_prepared_for_it(url, study):
 
 @pytest.mark.every_database
 def test_attempts_are_told_as_they_begin_and_end(
-    store, owner, numbered, update, evaluation, artifact, completed
+    store, owner, numbered, started, update, evaluation, artifact, completed
 ):
     store.finish(store.claim(owner, "cpu0"), LOST, max_resumes=3)
     claim = store.claim(owner, "cpu0")
-    store.ingest(claim, numbered(update(), evaluation(), artifact))
+    store.ingest(claim, numbered(started, update(), evaluation(), artifact))
     store.finish(claim, completed, max_resumes=3)
 
     _, first, lost, second, ended = told(store)
@@ -87,10 +100,14 @@ def test_attempts_are_told_as_they_begin_and_end(
             "reason": "budget_reached",
             "weights_sha256": artifact.sha256,
             "best_sha256": None,
-            "events": 3,
+            "events": 4,
             "windows": 1,
             "target_tokens_read": 10,
             "target_tokens_applied": 10,
+            "initial_digest": "a" * 64,
+            "environment_sha256": sha256(ENVIRONMENT),
+            "configuration_sha256": sha256('{"configuration":"{}"}'),
+            "resume_sha256": sha256(FROM_THE_START),
         },
     )
     assert verify(store.chain.links()) == ()
@@ -108,6 +125,61 @@ def test_what_an_attempt_reports_after_its_end_is_not_what_was_sealed(
 
     assert store.chain.recorded_endings({("baseline/0", 1): 2}) == {("baseline/0", 1): sealed}
     assert store.chain.recorded_endings({}) != {("baseline/0", 1): sealed}
+
+
+def test_a_start_that_was_reported_after_the_end_is_not_sealed(
+    store, owner, numbered, started, update
+):
+    claim = store.claim(owner, "cpu0")
+    store.finish(claim, LOST, max_resumes=3)
+    (sealed,) = (facts for _, facts in told(store, EntryKind.TRIAL_ENDED))
+
+    store.ingest(claim, numbered(started, update()))
+
+    assert [sealed[name] for name in OF_THE_START] == [None] * 4
+    assert store.chain.recorded_endings({("baseline/0", 1): 0}) == {("baseline/0", 1): sealed}
+
+
+def test_what_an_attempt_went_on_from_is_sealed(store, owner, numbered, started, resumed, change):
+    store.finish(store.claim(owner, "cpu0"), LOST, max_resumes=3)
+    claim = store.claim(owner, "cpu0")
+    store.ingest(claim, numbered(started, resumed(1, attempt=1)))
+    store.finish(claim, LOST, max_resumes=3)
+    *_, (_, sealed) = told(store, EntryKind.TRIAL_ENDED)
+
+    change("UPDATE sweeper_attempt SET resumed_after_window = 2 WHERE attempt = 2")
+
+    now = store.chain.recorded_endings({})[("baseline/0", 2)]
+    assert {name for name in sealed if sealed[name] != now[name]} == {"resume_sha256"}
+
+
+def test_an_entry_of_an_earlier_version_is_not_told_again_with_what_that_did_not_seal(
+    store, owner, numbered, started, update, study, cells, tmp_path
+):
+    events = numbered(started, update())
+    claim = store.claim(owner, "cpu0")
+    store.ingest(claim, events)
+    store.finish(claim, LOST, max_resumes=3)
+    links = before_the_start_was_sealed(store.chain.links())
+
+    with StudyStore.create(f"sqlite:///{tmp_path / 'anew.db'}") as anew:
+        anew.chain.restore(links)
+        anew.record_study(study)
+        anew.add_cells(cells)
+        again = anew.claim(owner, "cpu0")
+        anew.ingest(again, events)
+        anew.finish(again, LOST, max_resumes=3)
+
+        assert anew.chain.links() == links
+
+
+def before_the_start_was_sealed(links):
+    earlier = []
+    for link in links:
+        facts = {name: fact for name, fact in link.facts.items() if name not in OF_THE_START}
+        last = earlier[-1] if earlier else None
+        earlier.append(link_after(last, EntryKind(link.kind), facts, at=link.at))
+    return tuple(earlier)
 
 
 def test_a_result_that_counts_for_nothing_is_not_told(store, owner, completed):
@@ -185,6 +257,20 @@ def test_a_second_choice_closes_nothing_again_and_is_the_one_that_counts(store):
 
     assert store.frozen() == again
     assert len(store.journal().entries) == 1
+
+
+def test_a_trial_that_waits_although_the_study_is_closed_ends_with_the_choice(store, owner):
+    """One that ran when it was closed, and was lost since."""
+    claim = store.claim(owner, "cpu0")
+    store.close_study("enough")
+    store.finish(claim, LOST, max_resumes=3)
+    assert str(store.cells()[0].status) == "waiting"
+
+    store.freeze(CHOICE, "frozen without it")
+
+    first, *others = store.cells()
+    assert (first.reason, first.detail) == ("user_cancelled", "frozen without it")
+    assert {cell.detail for cell in others} == {"enough"}
 
 
 def test_who_did_not_know_of_a_choice_is_refused(store):

@@ -10,10 +10,13 @@ import optuna
 import pytest
 
 from sweeper.errors import StudyConflict
+from sweeper.records import Outcome, Reason
+from sweeper.report.auditing import audit
 from sweeper.report.comparison import evidence
 from sweeper.report.recorded import recorded_settings, study_to_run
 from sweeper.selection.chain import EntryKind, digest_of
-from sweeper.selection.frozen import OPTUNA_ATTRIBUTE, Frozen, Role, Tables
+from sweeper.selection.comparison import compare
+from sweeper.selection.frozen import OPTUNA_ATTRIBUTE, Frozen, Role, Tables, tables_of
 from sweeper.store.store import StudyStore
 from sweeper.sweep.cleaning import clean
 from sweeper.sweep.freezing import Wish, choice_of
@@ -90,12 +93,14 @@ def test_the_better_arm_is_frozen_with_the_weights_that_are_there(decided):
 def test_the_untrained_model_is_known_by_what_the_trials_of_the_seed_began_with(decided):
     with decided.open() as store:
         choice = choice_of(store, decided.folder, reader(decided), wish=Wish())
+        agreed = store.study().protocol
 
     (first, *others) = [each for each in choice.checkpoints if each.role is Role.INITIAL]
+    assert agreed["model"]["content"] == "m" * 64
     assert first.sha256 == digest_of(
         {
-            "model": {"content": "m" * 64},
-            "adapter": {"rank": 8},
+            "model": agreed["model"],
+            "adapter": agreed["lora"],
             "initial_tensors": "tensors of seed 0",
         }
     )
@@ -177,12 +182,139 @@ def test_open_trials_are_refused_unless_partial_and_with_a_reason(all_but_one):
     assert left.user_attrs["detail"] == "the choice was frozen: no machine"
 
 
-def test_where_nothing_is_chosen_there_is_nothing_to_freeze(founded_only):
+@pytest.fixture
+def left_open(all_but_one, recorded_studies):
+    """The trial of all_but_one was interrupted after its first window, and a repeat waits."""
+    facts, study = recorded_studies, all_but_one
+    half, repeat = "half/4", facts.REPEAT
+    with study.open() as store:
+        store.add_cells([facts.PlannedCell(repeat, "baseline~repeat", 0, facts.RATES["baseline"])])
+        claim = store.claim(facts.dead_owner(), "cpu:0", cell=half)
+        facts.report(store, claim, facts.started(half), facts.evaluation(0), facts.update(1))
+        store.finish(claim, INTERRUPTED, max_resumes=0)
+        assert [str(cell.status) for cell in store.cells() if cell.cell in {half, repeat}] == [
+            "waiting", "waiting",
+        ]  # fmt: skip
+    return study
+
+
+INTERRUPTED = Outcome(reason=Reason.USER_CANCELLED, detail="Ctrl-C")
+
+
+@pytest.mark.parametrize("reason", ["no machine", "a\0b"])
+def test_what_a_partial_choice_rests_on_is_what_the_record_has_once_it_is_frozen(left_open, reason):
+    with left_open.open() as store:
+        looked_at = choice_of(
+            store, left_open.folder, reader(left_open), wish=Wish(partial=True, reason=reason)
+        )
+
+    choice = freeze(left_open, partial=True, reason=reason).choice
+
+    with left_open.open() as store:
+        recorded = reader(left_open)(store)
+        choice_on_record = store.frozen()
+    found = compare(recorded)
+    assert recorded.closed
+    assert choice == looked_at
+    assert choice.open_trials == ("half/4", "baseline/0~repeat")
+    assert choice.tables == choice_on_record.tables == tables_of(recorded, found)
+    assert (choice.arm, choice.sentence, choice.answer) == (
+        found.choice.arm, found.choice.sentence, found.answer.sentence,
+    )  # fmt: skip
+
+
+def test_an_audit_of_a_partial_choice_finds_nothing_in_it(left_open):
+    freeze(left_open, partial=True, reason="no machine")
+
+    checks = {check.about: check for check in audit(left_open.file).checks}
+    assert checks["The frozen choice"].looked_at == "baseline, with 5 checkpoints"
+    assert checks["The frozen choice"].findings == ()
+
+
+def test_a_trial_that_runs_is_not_left_out(all_but_one):
+    with all_but_one.open() as store:
+        store.claim(all_but_one.living_owner(), "cpu:0", cell="half/4")
+
+    assert refusal(all_but_one, partial=True, reason="no machine") == (
+        "half/4: trials still run; the choice is frozen without them once they do not. Wait for "
+        "them, or end the run with Ctrl-C. Jobs of an engine that no run looks after are taken up "
+        "by `sweeper run STUDY`."
+    )
+
+
+PARTIAL = (
+    "`sweeper select STUDY --partial --reason TEXT` freezes without them: they count as missing "
+    "then, for good."
+)
+
+
+def test_only_trials_that_a_run_would_go_on_with_are_said_to_go_on(all_but_one):
+    assert refusal(all_but_one) == (
+        "half/4: trials have not been brought to an end. `sweeper run STUDY` goes on with them. "
+        + PARTIAL
+    )
+    with all_but_one.open() as store:
+        store.cancel("half/4", "no need")
+
+    assert refusal(all_but_one) == (
+        "half/4: trials have not been brought to an end. `sweeper retry STUDY TRIAL` lets a "
+        "cancelled one run again. " + PARTIAL
+    )
+    with all_but_one.open() as store:
+        store.close_study("enough")
+
+    assert refusal(all_but_one) == ("half/4: trials have not been brought to an end. " + PARTIAL)
+
+
+def test_where_some_were_cancelled_those_that_wait_are_named(founded_only):
+    for seed in range(4):
+        founded_only.complete(f"baseline/{seed}", 1.6)
+        founded_only.complete(f"half/{seed}", 1.5)
+    with founded_only.open() as store:
+        store.cancel("half/4", "no need")
+
+    assert refusal(founded_only) == (
+        "baseline/4, half/4: trials have not been brought to an end. `sweeper run STUDY` goes on "
+        "with baseline/4. `sweeper retry STUDY TRIAL` lets a cancelled one run again. " + PARTIAL
+    )
+
+
+def test_a_partial_choice_is_frozen_again_for_a_reason_alone(all_but_one):
+    freeze(all_but_one, partial=True, reason="no machine")
+
+    assert refusal(all_but_one) == (
+        "the choice is frozen already (got baseline). --reason TEXT freezes it again, which is "
+        "counted and shown."
+    )
+    assert refusal(all_but_one, partial=True).startswith("the choice is frozen already")
+
+    again = freeze(all_but_one, reason="a typo").choice
+
+    assert (again.number, again.open_trials, again.reasons) == (
+        2, ("half/4",), ("no machine", "a typo"),
+    )  # fmt: skip
+
+
+@pytest.mark.parametrize("wish", [{}, {"partial": True}, {"partial": True, "reason": "no machine"}])
+def test_where_nothing_is_chosen_there_is_nothing_to_freeze(founded_only, wish):
+    founded_only.stop("baseline/0")
+    with founded_only.open() as store:
+        store.close_not_run("baseline_failed: baseline/0 was stopped")
+
+    assert refusal(founded_only, **wish) == (
+        f"{founded_only.folder.path}: Nothing is chosen: baseline was stopped, and 9 of 10 trials "
+        "were not brought to an end. There is nothing to freeze: `sweeper compare STUDY` says what "
+        "the study shows."
+    )
+
+
+def test_where_nothing_is_chosen_and_trials_wait_they_are_gone_on_with(founded_only):
     founded_only.stop("baseline/0")
 
-    refused = refusal(founded_only, partial=True, reason="no machine")
-
-    assert "Nothing is chosen: baseline was stopped, and 9 of 10 trials were not" in refused
+    assert refusal(founded_only, partial=True, reason="no machine") == (
+        f"{founded_only.folder.path}: Nothing is chosen: baseline was stopped, and 9 of 10 trials "
+        "were not brought to an end. `sweeper run STUDY` goes on with what is left."
+    )
 
 
 def test_freezing_again_needs_a_reason_and_is_counted(frozen):

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 
+from sweeper.errors import StoreUnavailable, SweeperError
 from sweeper.selection.chain import EntryKind, Link
 from sweeper.selection.frozen import Frozen
 from sweeper.store.store import StudyStore
@@ -66,6 +67,25 @@ class RecordUnderAudit:
                 except ValueError:
                     continue
         return found
+
+
+def unread(error: SweeperError) -> tuple[str, ...]:
+    """Returns that something cannot be read, as findings."""
+    return tuple(as_sentence(str(fault)) for fault in error.faults)
+
+
+def as_far_as_read(find: Callable[[], Iterable[str]]) -> tuple[str, ...]:
+    """Returns what is found; that something cannot be read is found as well.
+
+    Raises:
+        StoreUnavailable: Nothing can be read at the moment.
+    """
+    try:
+        return tuple(find())
+    except StoreUnavailable:
+        raise
+    except SweeperError as error:
+        return unread(error)
 
 
 def as_sentence(text: str) -> str:

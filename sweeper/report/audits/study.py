@@ -7,32 +7,60 @@ from collections.abc import Iterator
 from sweeper.data.manifest import Manifest, tokens_digest
 from sweeper.data.prepared import PreparedSplit
 from sweeper.errors import SweeperError
-from sweeper.report.audits.check import Check, RecordUnderAudit, as_sentence, counted
+from sweeper.report.audits.check import (
+    Check,
+    RecordUnderAudit,
+    as_far_as_read,
+    as_sentence,
+    counted,
+)
 from sweeper.report.comparison import evidence
 from sweeper.report.recorded import recorded_settings
-from sweeper.selection.chain import EntryKind
-from sweeper.selection.frozen import FrozenCheckpoint, trials_digest
+from sweeper.selection.chain import EntryKind, Link
+from sweeper.selection.evidence import StudyEvidence
+from sweeper.selection.frozen import Frozen, FrozenCheckpoint
+from sweeper.selection.refrozen import departures
+from sweeper.study.agreed import disagreements
 from sweeper.study.data_facts import data_facts
-from sweeper.study.fingerprint import fingerprint
+from sweeper.study.fingerprint import ABSENT, fingerprint
 from sweeper.study.folder import StudyFolder
+from sweeper.study.following import recorded_study_file
 from sweeper.study.taken_choice import BASELINE_FACTS, taken_in
 from sweeper.training.folder_digest import folder_digest
 
 
 def check_protocol(case: RecordUnderAudit) -> Check:
-    """Whether the study on record is the one that the chain began with."""
+    """Whether the study on record, and its file, is the one that the chain began with."""
     study = case.store.study()
     findings = []
     if case.created.get("protocol") != study.fingerprint:
         findings.append("The study on record does not have the fingerprint that the chain has.")
     if fingerprint(dict(study.protocol)) != study.fingerprint:  # type: ignore[arg-type]  # it is JSON
         findings.append("The protocol on record does not have the study's fingerprint.")
+    findings += _file_findings(case)
     findings += _taken_findings(case)
     return Check(
         about="The protocol",
         looked_at=f"fingerprint {study.fingerprint[:12]}",
         findings=tuple(findings),
     )
+
+
+def _file_findings(case: RecordUnderAudit) -> Iterator[str]:
+    """Yields what the run folder's study file says otherwise: commands that read it go by it."""
+    name = case.folder.recorded_study.name
+    try:
+        study_file = recorded_study_file(case.folder)
+    except (OSError, SweeperError) as error:
+        yield as_sentence(str(error))
+        return
+    for key, old, new in disagreements(study_file, case.store.study().protocol):
+        has = f"no {key}" if new == ABSENT else f"{key} {new}"
+        yield f"{name} in the run folder has {has}, the protocol on record {_or_none(old)}."
+
+
+def _or_none(value: str) -> str:
+    return "none" if value == ABSENT else value
 
 
 def _taken_findings(case: RecordUnderAudit) -> Iterator[str]:
@@ -88,26 +116,46 @@ def check_choice(case: RecordUnderAudit) -> Check:
         finding = ("Its entry in the chain cannot be read.",) if is_there else ()
         return Check(about=about, looked_at="nothing is frozen yet", findings=finding)
     link, frozen = case.frozen
-    findings = []
-    if frozen.protocol != case.store.study().fingerprint:
-        findings.append("It was frozen for another protocol than the one on record.")
-    if trials_digest(evidence(case.store, recorded_settings(case.folder))) != frozen.tables.trials:
-        findings.append(
-            "The outcomes and losses of trials on record are not those that it was frozen from."
-        )
-    findings += [
+    other = as_far_as_read(lambda: departures(frozen, _evidence(case)))
+    weights = [
         sentence
         for each in frozen.checkpoints
         if (sentence := _checkpoint_finding(case.folder, each)) is not None
     ]
-    if case.store.chain.mirrored_choice() != frozen.mirrored(link.digest):
-        findings.append("What the Optuna study says of the choice is not what was frozen.")
+    findings = (
+        *as_far_as_read(lambda: _protocol_finding(case, frozen)),
+        *other,
+        *weights,
+        *as_far_as_read(lambda: _mirrored_finding(case, link, frozen)),
+    )
     with_files = sum(each.path is not None for each in frozen.checkpoints)
     return Check(
         about=about,
         looked_at=f"{frozen.arm}, with {counted(with_files, 'checkpoint', 'checkpoints')}",
-        findings=tuple(findings),
+        findings=tuple(dict.fromkeys(findings)),
+        remarks=(_OTHER_VERSION,) if other else (),
     )
+
+
+def _protocol_finding(case: RecordUnderAudit, frozen: Frozen) -> Iterator[str]:
+    if frozen.protocol != case.store.study().fingerprint:
+        yield "It was frozen for another protocol than the one on record."
+
+
+def _mirrored_finding(case: RecordUnderAudit, link: Link, frozen: Frozen) -> Iterator[str]:
+    if case.store.chain.mirrored_choice() != frozen.mirrored(link.digest):
+        yield "What the Optuna study says of the choice is not what was frozen."
+
+
+_OTHER_VERSION = (
+    "The choice was computed anew. Another version of sweeper, or of a library it computes with, "
+    "than the one that froze it may compute or word it otherwise from the same trials."
+)
+
+
+def _evidence(case: RecordUnderAudit) -> StudyEvidence:
+    """Returns what a freeze reads."""
+    return evidence(case.store, recorded_settings(case.folder), folder=case.folder.path)
 
 
 def _checkpoint_finding(folder: StudyFolder, checkpoint: FrozenCheckpoint) -> str | None:

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 
+from sweeper.records import OutcomeKind, Reason
 from sweeper.report.audits.check import Check, RecordUnderAudit, counted
 from sweeper.selection.chain import EntryKind
 
@@ -11,7 +12,7 @@ from sweeper.selection.chain import EntryKind
 def check_trials(case: RecordUnderAudit) -> Check:
     """Whether attempts on record began and ended as the chain says."""
     told = {_place(facts): facts for facts in case.facts(EntryKind.TRIAL_ENDED)}
-    events = {place: facts["events"] for place, facts in told.items()}
+    events = {place: facts.get("events") for place, facts in told.items()}
     known = {place: count for place, count in events.items() if isinstance(count, int)}
     recorded = case.store.chain.recorded_endings(known)
     started = {_place(facts) for facts in case.facts(EntryKind.TRIAL_STARTED)}
@@ -23,11 +24,71 @@ def check_trials(case: RecordUnderAudit) -> Check:
     ]
     for place in sorted(recorded.keys() | told.keys()):
         findings += _ending_findings(place, recorded.get(place), told.get(place))
+    findings += _result_findings(case, recorded)
+    unsealed = sum(not facts.keys() >= _SINCE for facts in told.values())
+    remark = (
+        f"Of {counted(unsealed, 'attempt', 'attempts')} the chain has not sealed what they started "
+        "from and ran in: an earlier version recorded them."
+    )
     return Check(
         about="Trials on record",
         looked_at=f"{counted(len(attempts), 'attempt', 'attempts')}, {len(recorded)} of them ended",
         findings=tuple(findings),
+        remarks=(remark,) if unsealed else (),
     )
+
+
+def _result_findings(
+    case: RecordUnderAudit, recorded: Mapping[tuple[str, int], Mapping[str, object]]
+) -> Iterator[str]:
+    """Yields trials that are on record otherwise than their last attempts and users left them."""
+    by_hand = case.store.chain.recorded_interventions().values()
+    last: dict[str, int] = {}
+    for cell, attempt in map(_place, case.store.attempts()):
+        last[cell] = max(attempt, last.get(cell, 0))
+    for trial in case.store.cells():
+        number = last.get(trial.cell, 0)
+        ending = recorded.get((trial.cell, number))
+        has = None if trial.outcome is None else f"{trial.outcome} ({trial.reason})"
+        if has not in _results(trial.cell, number, ending, by_hand):
+            then = "nothing" if ending is None else _outcome(ending)
+            yield (
+                f"{trial.cell} is on record as {has or trial.status}: its last attempt left it as "
+                f"{then}, and nobody changed that by hand."
+            )
+
+
+def _results(
+    trial: str,
+    last: int,
+    ending: Mapping[str, object] | None,
+    by_hand: Iterable[Mapping[str, object]],
+) -> set[str | None]:
+    """Returns what may be on record of a trial as its outcome; None is none."""
+    left = None if ending is None else _outcome(ending)
+    is_final = ending is not None and ending["outcome"] not in _GO_ON
+    of_trial = [facts for facts in by_hand if facts["trial"] == trial]
+    reopened = [f for f in of_trial if f["what"] in _REOPENS and f["after_attempt"] == last]
+    possible: set[str | None] = {None if reopened else left}
+    if not is_final:
+        possible.add(None)
+    if any(facts["what"] == "cancel" for facts in of_trial) or any(
+        trial in _closed(facts) for facts in by_hand
+    ):
+        possible.add(f"{OutcomeKind.CANCELLED} ({Reason.USER_CANCELLED})")
+    return possible
+
+
+_GO_ON = frozenset({OutcomeKind.LOST.value, OutcomeKind.CANCELLED.value})
+"""Outcomes of attempts that another one may follow."""
+_REOPENS = frozenset({"retry", "amend"})
+
+
+def _closed(facts: Mapping[str, object]) -> Sequence[object]:
+    """Returns the trials that ended with the study, if that is what was done."""
+    detail = facts["detail"]
+    cells = detail.get("cells") if isinstance(detail, Mapping) else None
+    return cells if isinstance(cells, list) else ()
 
 
 def _ending_findings(
@@ -47,9 +108,10 @@ def _ending_findings(
     elif _outcome(recorded) != _outcome(told):
         yield (f"{name}: the record says {_outcome(recorded)}, the chain {_outcome(told)}.")
     else:
+        sealed = (*_SEALED, *(each for each in _OF_THE_START if each[0] in told))
         yield from (
             f"{name}: {meaning} on record {verb} not what the chain sealed when it ended."
-            for field, meaning, verb in _SEALED
+            for field, meaning, verb in sealed
             if recorded[field] != told.get(field)
         )
 
@@ -63,6 +125,15 @@ _SEALED = (
     ("target_tokens_applied", "the target tokens it applied", "are"),
 )
 """What an entry on an ended attempt seals, and how a person names it."""
+
+_OF_THE_START = (
+    ("initial_digest", "the tensors it started from", "are"),
+    ("environment_sha256", "the environment it ran in", "is"),
+    ("configuration_sha256", "the configuration it was told", "is"),
+    ("resume_sha256", "what it went on from", "is"),
+)
+"""Likewise; entries of studies that were recorded before have none of it."""
+_SINCE = frozenset(field for field, _, _ in _OF_THE_START)
 
 
 def check_interventions(case: RecordUnderAudit) -> Check:
