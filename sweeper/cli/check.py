@@ -189,7 +189,7 @@ def _texts(report: CheckReport) -> Iterator[tuple[str, Sequence[str]]]:
         ),
     )
     yield "Left out", tuple(_left_out(report.splits))
-    yield "Overlap between splits", _overlaps(report.overlaps)
+    yield "Overlap between splits", tuple(_overlaps(report))
     yield "Notices", report.notices
     yield f"What {_seeds(report)} can show", report.resolution.sentences
     yield "Warnings", report.warnings
@@ -221,8 +221,16 @@ def _left_out(splits: Sequence[SplitSummary]) -> Iterator[str]:
             yield f"{split.name}: {_numbered(each.count, reason, each.record_numbers)}"
 
 
-def _overlaps(overlaps: Sequence[Overlap]) -> Sequence[str]:
-    return [_overlap(each) for each in overlaps if each.count] or ["none"]
+def _overlaps(report: CheckReport) -> Iterator[str]:
+    """Yields what splits share, which were looked at where that is nothing, and which were not."""
+    found = [_overlap(each) for each in report.overlaps if each.count]
+    compared = ", ".join(each.name for each in report.splits if each.records is not None)
+    absent = [each.name for each in report.splits if each.records is None]
+    later = f"{', '.join(absent)}: not yet there"  # known by its digest alone
+    if found:
+        yield from (*found, later) if absent else found
+    else:
+        yield f"{compared}: none; {later}" if absent else f"{compared}: none"
 
 
 def _overlap(each: Overlap) -> str:

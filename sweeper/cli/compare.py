@@ -9,10 +9,12 @@ from sweeper.cli.layout import columns_from, print_columns
 from sweeper.cli.output import name_next, print_json, write
 from sweeper.report.columns import NATS
 from sweeper.report.comparison import compare as compare_study
-from sweeper.report.comparison import taken_choice
+from sweeper.report.comparison import frozen_choice, taken_choice
 from sweeper.selection.arm_comparison import ArmComparison
 from sweeper.selection.comparison import Comparison
 from sweeper.selection.evidence import StudyKind
+from sweeper.selection.frozen import Frozen
+from sweeper.selection.refrozen import NOT_AS_FROZEN, SHOWN_AS_FROZEN, other_conclusions
 from sweeper.selection.statistics import Interval
 from sweeper.selection.summaries import ArmSummary
 from sweeper.selection.wording import seeds_text
@@ -25,30 +27,43 @@ def compare(study: Study, as_json: AsJson = False) -> None:
     The verdict on every arm in words, losses and paired differences, retention, what a study of
     this size could have seen. While trials are missing the answer says so.
     """
-    found, taken = compare_study(study), taken_choice(study)
+    found, taken, frozen = compare_study(study), taken_choice(study), frozen_choice(study)
     if as_json:
         origin = {} if taken is None else {"baseline_from": taken.to_facts()}
-        print_json({**found.to_json(), **origin})
+        print_json({**found.to_json(), **origin, **_frozen_facts(found, frozen)})
     else:
-        print_comparison(found, taken)
+        print_comparison(found, taken, frozen)
     name_next("trials", study)
 
 
-def print_comparison(found: Comparison, taken: TakenChoice | None = None) -> None:
+def _frozen_facts(found: Comparison, frozen: Frozen | None) -> dict[str, object]:
+    if frozen is None:
+        return {}
+    facts = {"arm": frozen.arm, "sentence": frozen.sentence, "answer": frozen.answer}
+    return {"frozen": {**facts, "not_as_frozen": list(other_conclusions(frozen, found))}}
+
+
+def print_comparison(
+    found: Comparison, taken: TakenChoice | None = None, frozen: Frozen | None = None
+) -> None:
     """Prints the comparison for people: the answer first, then what stands behind it.
 
     Args:
         taken: The earlier choice that the baseline is from.
+        frozen: The frozen choice, which stands whatever the record gives now.
     """
     write(f"Question: {found.question_text}")
-    write(f"Answer:   {found.answer.sentence}", style="bold")
+    answer = found.answer.sentence if frozen is None else frozen.answer
+    write(f"Answer:   {answer}", style="bold")
+    if frozen is not None and (other := other_conclusions(frozen, found)):
+        write(f"{NOT_AS_FROZEN}: {' '.join(other)} {SHOWN_AS_FROZEN}", style="bold")
     if taken is not None:
         write(f"Baseline: {taken.origin.removeprefix('baseline ')}")
     write("\nVerdicts", style="bold")
     for arm in found.arms:
         write(f"{arm.arm}: {arm.verdict.label}\n{arm.verdict.sentence}")
     _print_numbers(found)
-    for title, lines in _findings(found):
+    for title, lines in _findings(found, frozen):
         _print_lines(title, lines)
 
 
@@ -117,7 +132,7 @@ def _interval(interval: Interval | None) -> str | None:
     return None if interval is None else f"{interval.low:+.4f} to {interval.high:+.4f}"
 
 
-def _findings(found: Comparison) -> Iterator[tuple[str, Sequence[str]]]:
+def _findings(found: Comparison, frozen: Frozen | None) -> Iterator[tuple[str, Sequence[str]]]:
     broken = [f"{b.arm}, seed {b.seed}: {b.sentence}." for arm in found.arms for b in arm.breaks]
     if broken:
         yield "Gates that were broken", broken
@@ -129,14 +144,24 @@ def _findings(found: Comparison) -> Iterator[tuple[str, Sequence[str]]]:
     if found.noise_floor is not None:
         yield "Noise floor", [found.noise_floor.sentence]
     yield "Retention", list(dict.fromkeys(arm.retention.sentence for arm in found.arms))
-    if found.boundary is not None:
-        yield "Range", [found.boundary.sentence]
+    where = [] if found.boundary is None else [found.boundary.sentence]
+    if rates := [*where, *found.rate_notes]:
+        yield "Range", rates
     yield "Resolution", [arm.resolution for arm in found.arms]
     if ways := list(_along_the_way(found)):
         yield "Time to target", ways
-    if records := [arm.examples.sentence for arm in found.arms if arm.examples is not None]:
+    if records := list(_record_by_record(found)):
         yield "Record by record", records
-    yield "Choice", [found.choice.sentence]
+    choice = found.choice.sentence if frozen is None else f"{frozen.sentence} It is frozen."
+    yield "Choice", [choice]
+
+
+def _record_by_record(found: Comparison) -> Iterator[str]:
+    for arm in found.arms:
+        if arm.examples is not None:
+            yield arm.examples.sentence
+        if arm.examples_left_out is not None:
+            yield arm.examples_left_out
 
 
 def _along_the_way(found: Comparison) -> Iterator[str]:

@@ -65,11 +65,13 @@ def open_test(  # noqa: PLR0913, PLR0917  # each is an option of the command
     order = OpeningOrder(test=test, reason=_reason(reason, is_repeat=repeat))
     study_file, folder = study_to_run(study), run_folder(study)
     if order.reason is None:
-        _show_first(folder, study)
+        _show_first(folder, study, as_json=as_json)
     if dry_run or not yes:
         plan = planned_opening(study_file, folder, order)
-        _print_plan(plan)
-        _print_seen(plan, study)
+        if as_json:
+            print_json(_plain_plan(plan, _remarks(plan, study)))
+        else:
+            _print_plan(plan, _remarks(plan, study))
         if not dry_run:
             raise UserError(
                 Fault(
@@ -84,7 +86,7 @@ def open_test(  # noqa: PLR0913, PLR0917  # each is an option of the command
     with telling() as progress:
         opened = carry_out(study_file, folder, order, progress=progress)
     _print(opened, recorded_openings(folder), study, as_json=as_json)
-    name_next("compare", study)
+    name_next("report", study)
 
 
 def _reason(reason: str | None, *, is_repeat: bool) -> str | None:
@@ -104,15 +106,16 @@ def _reason(reason: str | None, *, is_repeat: bool) -> str | None:
     )
 
 
-def _show_first(folder: StudyFolder, study: Path) -> None:
+def _show_first(folder: StudyFolder, study: Path, *, as_json: bool) -> None:
     """Prints the first opening, where there is one: what follows is refused."""
     openings = recorded_openings(folder)
     if openings.results:
-        write(f"The test split was opened before, at {openings.result_links[0].at}:\n")
-        _print(openings.results[0], openings, study, as_json=False)
+        if not as_json:
+            write(f"The test split was opened before, at {openings.result_links[0].at}:\n")
+        _print(openings.results[0], openings, study, as_json=as_json)
 
 
-def _print_plan(plan: OpeningPlan) -> None:
+def _print_plan(plan: OpeningPlan, remarks: list[str]) -> None:
     write(f"Frozen: {plan.frozen.sentence}", style="bold")
     records = "records" if plan.records is None else f"{plan.records} records"
     write(f"Test split: {records} with digest {plan.sealed}")
@@ -127,16 +130,37 @@ def _print_plan(plan: OpeningPlan) -> None:
     ]
     write("\nWould be evaluated on all of it, in one shot", style="bold")
     print_columns(columns_from(rows, units=_UNITS))
-    for sentence in filter(None, (aborted_openings(plan.openings),)):
+    for sentence in remarks:
         write(f"\n{sentence}")
 
 
-def _print_seen(plan: OpeningPlan, study: Path) -> None:
-    """Prints whether the study that the baseline is from has opened the same test split."""
+def _remarks(plan: OpeningPlan, study: Path) -> list[str]:
+    """Returns what is to be known: openings without a result, and who has seen the same split."""
     taken = taken_choice(study)
     seen = None if taken is None else taken.seen(plan.sealed)
-    if seen is not None:
-        write(f"\n{seen}")
+    return [each for each in (aborted_openings(plan.openings), seen) if each is not None]
+
+
+def _plain_plan(plan: OpeningPlan, remarks: list[str]) -> dict[str, object]:
+    """Returns the plan with the names that a result has, and nothing of what is not known yet."""
+    return {
+        "frozen": plan.digest,
+        "chosen": plan.frozen.arm,
+        "sentence": plan.frozen.sentence,
+        "records_digest": plan.sealed,
+        "records": plan.records,
+        "checkpoints": [
+            {
+                "role": checkpoint.role.value,
+                "arm": checkpoint.arm,
+                "seed": checkpoint.seed,
+                "validation_loss": checkpoint.validation_loss,
+            }
+            for checkpoint in plan.request.checkpoints
+        ],
+        "reason": plan.reason,
+        "sentences": remarks,
+    }
 
 
 def _print(opened: Opened, openings: Openings, study: Path, *, as_json: bool) -> None:

@@ -228,7 +228,7 @@ ATTEMPTS = Listing(
     """,
     read=attempt_table,
     shown=(
-        *("trial", "attempt", "outcome", "reason", "wall_seconds", "slot", "claimed_at"),
+        *("trial", "attempt", "outcome", "reason", "updates", "wall_seconds", "slot", "claimed_at"),
         *("ended_at", "resumed_after_window", "exit_status", "peak_memory_bytes"),
     ),
     following="show TRIAL",
@@ -242,7 +242,7 @@ ARMS = Listing(
     """,
     read=lambda study, _: arm_table(compare(study)),
     shown=(
-        *("arm", FACTOR, "planned", "completed", "stopped", "mean", "losses_of", "sd"),
+        *("arm", FACTOR, "planned", "completed", "stopped", "mean", "losses_of", "sd", "mean_best"),
         *("difference", "difference_low", "difference_high", "p_holm", "lower_in", "verdict"),
     ),
     sheet=_arm_sheet,

@@ -72,6 +72,7 @@ class FoundOverlap(Options):
     split: str
     count: int | None
     record_numbers: tuple[int, ...] = ()
+    test_records: int | None = None
 
 
 class FoundLoss(Options):

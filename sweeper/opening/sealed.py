@@ -134,10 +134,16 @@ def _other_records(path: Path, found: str | None, sealed: str) -> Fault:
 
 def _exact(test: LoadedSplit, name: str, prepared: Path) -> FoundOverlap:
     sealed = {record.digest for record in test.records}
-    digests = PreparedSplit.open(prepared, name).digests
-    numbers = [n for n, digest in enumerate(digests, start=1) if digest.tobytes() in sealed]
-    listed = tuple(numbers[:LISTED_RECORDS])
-    return FoundOverlap(kind="exact", split=name, count=len(numbers), record_numbers=listed)
+    digests = [digest.tobytes() for digest in PreparedSplit.open(prepared, name).digests]
+    numbers = [n for n, digest in enumerate(digests, start=1) if digest in sealed]
+    prepared_too = frozenset(digests)
+    return FoundOverlap(
+        kind="exact",
+        split=name,
+        count=len(numbers),
+        record_numbers=tuple(numbers[:LISTED_RECORDS]),
+        test_records=sum(record.digest in prepared_too for record in test.records),
+    )
 
 
 def _prompts(

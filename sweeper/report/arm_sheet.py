@@ -16,7 +16,7 @@ from sweeper.selection.evidence import StudyKind
 from sweeper.selection.statistics import Interval
 from sweeper.selection.summaries import ArmSummary
 from sweeper.selection.time_to_target import TimeToTarget
-from sweeper.selection.wording import amount, interval_text, percent, plain, seeds_text
+from sweeper.selection.wording import amount, interval_text, listing, percent, plain, seeds_text
 from sweeper.study.schema import Study
 
 NOTHING = "-"
@@ -63,6 +63,8 @@ def _cells(
     if found.kind is not StudyKind.RATE:
         yield "updates, all trials", Cell(text=str(summary.windows - summary.skipped))
     yield "validation loss (sd)", Cell(text=_losses(summary), mark=summary.losses_of)
+    other = summary.mean_last if found.is_at_best else summary.mean_best
+    yield _other_header(found), Cell(text=_loss(other), mark=summary.losses_of)
     yield "capped mean", Cell(text=_loss(summary.capped_mean))
     yield "difference (95 % CI)", Cell(text=_difference(mean, interval, error), mark=_pairs(arm))
     yield "Holm p", Cell(text="" if difference is None else value_text(difference.p_holm, None))
@@ -77,6 +79,11 @@ def _cells(
 
 def _factor_header(found: Comparison) -> str:
     return found.factor.rpartition(".")[2].replace("_", " ")
+
+
+def _other_header(found: Comparison) -> str:
+    """Names the losses at the checkpoint that was not declared."""
+    return "last loss" if found.is_at_best else "best loss"
 
 
 def _loss(value: float | None) -> str:
@@ -134,11 +141,13 @@ def _notes(found: Comparison, study: Study, budget: int) -> Iterator[str]:
         "Across seeds vary data order, initialisation and dropout together; the arms of a seed "
         f"share them. Fixed: {_fixed(found, study, budget)}."
     )
-    rule = "with the lowest validation loss" if found.is_at_best else "at the end of the budget"
+    rules = ("at the end of the budget", "with the lowest validation loss")
+    rule, other = rules[::-1] if found.is_at_best else rules
     yield (
         f"Losses are of the validation split, nats per target token, at the checkpoint {rule}; "
-        "mean and standard deviation over the completed trials. Capped mean: a trial that was "
-        "stopped counts with its initial loss, none with more; descriptive only."
+        "mean and standard deviation over the completed trials. "
+        f"{_other_header(found).capitalize()}: the mean at the checkpoint {other}. Capped mean: a "
+        "trial that was stopped counts with its initial loss, none with more; descriptive only."
     )
     yield (
         "Difference: arm - baseline, paired over seeds, negative where the arm is lower; 95 % "
@@ -159,6 +168,14 @@ def _arms(count: int) -> str:
     return f"{count} planned arm" if count == 1 else f"{count} planned arms"
 
 
+def _precision(found: Comparison, asked: str) -> str:
+    """What the trials ran in: `auto` is decided where a trial runs."""
+    if not found.precisions:
+        return f"{asked} (no trial has run)"
+    differs = " (not the same in every trial)" if len(found.precisions) > 1 else ""
+    return f"{listing(found.precisions)}{differs}"
+
+
 def _fixed(found: Comparison, study: Study, budget: int) -> str:
     """The settings that a conclusion is for, but for the factor; a model's folder by its name."""
     training, lora = study.training, study.adapter
@@ -168,7 +185,7 @@ def _fixed(found: Comparison, study: Study, budget: int) -> str:
     settings = {
         "training.records_per_update": f"{training.records_per_update} records per update",
         "training.learning_rate": f"peak rate {plain(study.learning_rate)}",
-        "training.precision": f"precision {training.precision}",
+        "training.precision": f"precision {_precision(found, training.precision)}",
     }
     own = [text for key, text in settings.items() if key != found.factor]
     return ", ".join(

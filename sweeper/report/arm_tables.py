@@ -111,6 +111,8 @@ def _losses(summary: ArmSummary) -> Values:
         "losses_of": summary.losses_of,
         "mean": summary.mean,
         "sd": summary.sd,
+        "mean_last": summary.mean_last,
+        "mean_best": summary.mean_best,
         "median": summary.median,
         "minimum": summary.minimum,
         "maximum": summary.maximum,

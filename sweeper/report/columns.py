@@ -184,6 +184,9 @@ ATTEMPTS: tuple[Column, ...] = (
     ARM,
     SEED,
     _ATTEMPT,
+    integer(
+        "updates", "updates", "updates that it made, also where a later attempt made them again"
+    ),
     integer("fencing_number", None, "grows with every claim of the cell"),
     text("worker", "coordinator that owned it"),
     text("host", "host of the coordinator"),

@@ -12,12 +12,14 @@ from types import MappingProxyType
 from sweeper.records import Reason
 from sweeper.report.environments import environment_of
 from sweeper.report.example_losses import example_losses
-from sweeper.report.recorded import reading, recorded_settings, run_folder
+from sweeper.report.recorded import agreed_settings, reading, run_folder
 from sweeper.report.trajectories import trajectory
 from sweeper.selection.comparison import Comparison
 from sweeper.selection.comparison import compare as judge
 from sweeper.selection.evidence import (
+    BASELINE,
     REPEAT,
+    Arm,
     CellEvidence,
     EvaluationSet,
     QuestionKind,
@@ -27,6 +29,10 @@ from sweeper.selection.evidence import (
     kind_of,
 )
 from sweeper.selection.example_losses import ExampleLosses
+from sweeper.selection.frozen import Frozen
+from sweeper.selection.wording import listing
+from sweeper.store import decoding
+from sweeper.store.planning import RecordedStudy
 from sweeper.store.reading import CellRecord, Row, Start
 from sweeper.store.status import CellStatus
 from sweeper.store.store import StudyStore
@@ -43,10 +49,21 @@ def compare(study: str | Path) -> Comparison:
 
     Raises:
         NotFound: There is no such study, or it has not begun.
+        StudyConflict: See `agreed_settings`.
     """
     folder = run_folder(study)
     with reading(study) as store:
-        return judge(evidence(store, recorded_settings(folder), folder=folder.path))
+        return judge(evidence(store, agreed_settings(store, folder), folder=folder.path))
+
+
+def frozen_choice(study: str | Path) -> Frozen | None:
+    """Returns the study's frozen choice; None before there is one.
+
+    Raises:
+        NotFound: There is no such study, or it has not begun.
+    """
+    with reading(study) as store:
+        return store.frozen()
 
 
 def taken_choice(study: str | Path) -> TakenChoice | None:
@@ -54,10 +71,11 @@ def taken_choice(study: str | Path) -> TakenChoice | None:
 
     Raises:
         NotFound: There is no such study, or it has not begun.
+        StudyConflict: See `agreed_settings`.
     """
     folder = run_folder(study)
     with reading(study) as store:
-        return taken_by(store.chain.links(), recorded_settings(folder), folder)
+        return taken_by(store.chain.links(), agreed_settings(store, folder), folder)
 
 
 def evidence(store: StudyStore, study: Study, *, folder: Path | None = None) -> StudyEvidence:
@@ -65,8 +83,12 @@ def evidence(store: StudyStore, study: Study, *, folder: Path | None = None) -> 
 
     Args:
         folder: The run folder, for the losses of single records; None leaves them out.
+
+    Raises:
+        StoreError: The database holds what cannot be read, or what does not belong together.
     """
-    recorded, records = store.study(), store.cells()
+    recorded, records, arms = store.study(), store.cells(), store.rounds.arms()
+    _refuse_others(recorded, arms, records)
     target, at_best = study.selection.target_loss, study.selection.checkpoint == "best_validation"
     starts = _starts(store)
     cells = _cells(store, starts, planned=recorded.budget_target_tokens)
@@ -76,7 +98,7 @@ def evidence(store: StudyStore, study: Study, *, folder: Path | None = None) -> 
         kind=kind_of(recorded.factor_key),
         factor=recorded.factor_key,
         derived_keys=_DERIVED[kind_of(recorded.factor_key)],
-        arms=store.rounds.arms(),
+        arms=arms,
         seeds=recorded.seeds,
         cells=tuple(cell for cell in cells if cell.arm != REPEAT),
         repeat=next((cell for cell in cells if cell.arm == REPEAT), None),
@@ -95,6 +117,39 @@ def evidence(store: StudyStore, study: Study, *, folder: Path | None = None) -> 
         starts_alike=study.tune == "lora",
         examples=None if folder is None else _examples(store, folder, at_best=at_best),
     )
+
+
+def _refuse_others(
+    recorded: RecordedStudy, arms: Sequence[Arm], records: Sequence[CellRecord]
+) -> None:
+    """Accepts arms, seeds and cells on record as those of one study.
+
+    Raises:
+        StoreError: They are not: something was changed or damaged.
+    """
+    with decoding.reading("sweeper_study, column factor_key"):
+        kind_of(recorded.factor_key)
+    names, seeds = [arm.name for arm in arms], recorded.seeds
+    if names.count(BASELINE) != 1 or len(set(names)) < len(names):
+        expected = f"arms of different names, one of them {BASELINE}"
+        raise decoding.unreadable(
+            "sweeper_study, column arms", got=", ".join(names), expected=expected
+        )
+    if len(set(seeds)) < len(seeds):
+        raise decoding.unreadable(
+            "sweeper_study, column seeds", got=list(seeds), expected="different seeds"
+        )
+    others = [
+        record.cell
+        for record in records
+        if record.seed not in seeds or record.arm not in (*names, REPEAT)
+    ]
+    if others:
+        raise decoding.unreadable(
+            "sweeper_study, columns arms and seeds, and sweeper_cell",
+            got=f"cells {', '.join(others)}",
+            expected=f"cells of {listing(names)} with the seeds {listing(list(map(str, seeds)))}",
+        )
 
 
 _DERIVED: Mapping[StudyKind, frozenset[str]] = MappingProxyType(

@@ -9,7 +9,7 @@ from pathlib import Path
 from sweeper.report.case import Case, case_of
 from sweeper.report.guesses import Guess, Subject, guesses
 from sweeper.report.history import History, history
-from sweeper.report.recorded import recorded_settings
+from sweeper.report.recorded import agreed_settings, reading
 from sweeper.report.symptoms import SYMPTOMS, Finding, Symptom
 from sweeper.study.folder import StudyFolder
 
@@ -41,9 +41,11 @@ def diagnose(study: str | Path, trial: str) -> Diagnosis:
 
     Raises:
         NotFound: There is no such study or trial.
+        StudyConflict: See `agreed_settings`.
     """
     found = history(study, trial)
-    settings = recorded_settings(StudyFolder(found.folder))
+    with reading(study) as store:
+        settings = agreed_settings(store, StudyFolder(found.folder))
     case = case_of(found, settings)
     findings = [finding for _, look in SYMPTOMS if (finding := look(case)) is not None]
     shown = {finding.symptom for finding in findings}

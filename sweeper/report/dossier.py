@@ -10,13 +10,14 @@ from sweeper.records import Notice
 from sweeper.report.columns import Table, trial_columns
 from sweeper.report.comparison import evidence
 from sweeper.report.discretion import Discretion, discretion
-from sweeper.report.recorded import reading, recorded_settings, run_folder
+from sweeper.report.recorded import agreed_settings, reading, run_folder
 from sweeper.selection.chain import Link
 from sweeper.selection.comparison import Comparison
 from sweeper.selection.comparison import compare as judge
 from sweeper.selection.evidence import CellEvidence, StudyEvidence
 from sweeper.selection.frozen import Frozen
 from sweeper.selection.opened import Openings, openings_in
+from sweeper.store.decoding import reading as reading_record
 from sweeper.store.planning import RecordedStudy
 from sweeper.store.reading import AttemptEvent, Row, Start
 from sweeper.store.restoring import Entry
@@ -69,10 +70,11 @@ def read_dossier(study: str | Path, *, with_paths: bool = False) -> Dossier:
 
     Raises:
         NotFound: There is no such study, or it has not begun.
+        StudyConflict: See `agreed_settings`.
     """
     folder = run_folder(study)
-    settings = recorded_settings(folder)
     with reading(study) as store:
+        settings = agreed_settings(store, folder)
         attempts = store.attempts()
         public = discretion(with_paths=with_paths, hosts=[row["host"] for row in attempts])
         found = _without_details(evidence(store, settings, folder=folder.path), public)
@@ -88,6 +90,8 @@ def _read(  # what was read before, part by part
     public: Discretion,
 ) -> Dossier:
     recorded, links = store.study(), store.chain.links()
+    with reading_record("sweeper_chain"):
+        openings = openings_in(links)
     columns = trial_columns(recorded.factor_key, is_text=recorded.factor_is_text)
     return Dossier(
         folder=folder,
@@ -103,7 +107,7 @@ def _read(  # what was read before, part by part
         interventions=store.journal().entries,
         links=links,
         frozen=store.frozen(),
-        openings=openings_in(links),
+        openings=openings,
         metrics=store.metrics(),
         discretion=public,
         taken=taken_by(links, settings, folder),

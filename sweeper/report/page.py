@@ -120,7 +120,7 @@ def _figure(drawn: Drawn) -> Figure:
 
 
 def _words(dossier: Dossier) -> dict[str, object]:
-    found = dossier.comparison
+    found, frozen = dossier.comparison, dossier.frozen
     opened = opened_part(dossier)
     return {
         "name": dossier.recorded.name,
@@ -131,8 +131,10 @@ def _words(dossier: Dossier) -> dict[str, object]:
         "study_yaml": dossier.recorded.study_yaml,
         "justification": dossier.settings.justification,
         "found": found,
+        "answer": found.answer.sentence if frozen is None else frozen.answer,
+        "choice": found.choice.sentence if frozen is None else frozen.sentence,
         "marks": marks(dossier),
-        "frozen": dossier.frozen,
+        "frozen": frozen,
         "notes": [*found.baseline_notes, *(note for arm in found.arms for note in arm.notes)],
         "breaks": [each for arm in found.arms for each in arm.breaks],
         "retention": list(dict.fromkeys(arm.retention.sentence for arm in found.arms)),

@@ -83,6 +83,7 @@ COST: tuple[Column, ...] = (
     SEED,
     LEARNING_RATE,
     _OUTCOME,
+    integer("updates", "updates", "updates that ran"),
     integer("attempts", None, "executions of the cell"),
     number("wall_seconds", SECONDS, "wall-clock time of all attempts, evaluation included"),
     _phase("loading", "loading"),

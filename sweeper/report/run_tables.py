@@ -18,7 +18,7 @@ import pandas as pd
 from sweeper.report.case import Case, window_facts
 from sweeper.report.columns import Column, Table, with_factor
 from sweeper.report.plan_file import PlannedReading, planned_reading
-from sweeper.report.recorded import reading, recorded_settings, run_folder
+from sweeper.report.recorded import agreed_settings, reading, run_folder
 from sweeper.report.run_columns import COST, EXPOSURE, METRICS, SECONDARY, STABILITY
 from sweeper.report.symptoms import loss_spike
 from sweeper.selection.evidence import BASELINE
@@ -90,8 +90,9 @@ def exposure_table(study: str | Path) -> Table:
 
 def stability_table(study: str | Path) -> Table:
     """Returns the table behind `stability`."""
-    settings = recorded_settings(run_folder(study))
+    folder = run_folder(study)
     with reading(study) as store:
+        settings = agreed_settings(store, folder)
         rows = [
             row | _steadiness(store.updates(str(row["trial"])), settings) for row in store.trials()
         ]

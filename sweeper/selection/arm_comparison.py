@@ -9,7 +9,7 @@ from sweeper.selection.arithmetic import arithmetic_alone
 from sweeper.selection.case import Case
 from sweeper.selection.differences import Difference, adjust_family, compare_with_baseline
 from sweeper.selection.evidence import BASELINE, StudyEvidence, StudyKind
-from sweeper.selection.examples import ExampleDifference, compare_examples
+from sweeper.selection.examples import ExampleDifference, compare_examples, left_out
 from sweeper.selection.gates import (
     GateBreak,
     applied_note,
@@ -36,6 +36,7 @@ class ArmComparison:
         notes: Sentences that weaken or explain the numbers, and change no verdict.
         resolution: What difference the study could have seen, in words.
         examples: Record by record, secondary; None where that is not on record.
+        examples_left_out: Why there are none, where what was on record is gone or changed.
         time_to_target: None without a target, and when a gate was broken.
         slope: Of the loss at the end; None where evaluations are too far apart.
         not_eligible_because: Why the arm cannot be chosen, whatever its losses; empty if it can.
@@ -53,6 +54,7 @@ class ArmComparison:
     time_to_target: TimeToTarget | None
     slope: Slope | None
     not_eligible_because: tuple[str, ...]
+    examples_left_out: str | None = None
 
     @property
     def is_eligible(self) -> bool:
@@ -90,6 +92,10 @@ def _examples(
     return None if difference is None else compare_examples(study, arm, difference)
 
 
+def _left_out(case: Case) -> str | None:
+    return None if case.difference is None else left_out(case.study, case.arm, case.difference)
+
+
 def _compare(case: Case) -> ArmComparison:
     study, arm = case.study, case.arm
     summary = summarise(study, arm)
@@ -107,6 +113,7 @@ def _compare(case: Case) -> ArmComparison:
         time_to_target=None if case.breaks else arm_time_to_target(study, arm),
         slope=final_slope(study, arm),
         not_eligible_because=_obstacles(summary, case.breaks, retention),
+        examples_left_out=_left_out(case),
     )
 
 

@@ -72,13 +72,19 @@ def judge_boundary(study: StudyEvidence, eligible: frozenset[str]) -> Boundary |
 def _kind(
     study: StudyEvidence, ordered: Sequence[Arm], candidates: Sequence[Arm], best: Arm
 ) -> BoundaryKind:
+    """At an edge nothing shows that the loss rises beyond it.
+
+    An arm beyond it that was run and is worse does, whether or not it may be chosen.
+    """
     beside = _beside(ordered, best)
     if len(beside) == 2 and all(_is_beaten(study, arm, best) for arm in beside):
         return BoundaryKind.BRACKETED
+    below = [arm for arm in beside if _rate(arm) < _rate(best)]
     above = [arm for arm in beside if _rate(arm) > _rate(best)]
     if best is candidates[-1] and any(_failed(study, arm) for arm in above):
         return BoundaryKind.EDGE_OF_STABILITY
-    if best in (candidates[0], candidates[-1]):
+    outward = [side for side, end in ((below, 0), (above, -1)) if best is candidates[end]]
+    if any(not any(_is_beaten(study, arm, best) for arm in side) for side in outward):
         return BoundaryKind.EDGE
     return BoundaryKind.FLAT
 

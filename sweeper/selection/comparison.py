@@ -16,9 +16,9 @@ from sweeper.selection.effective_decay import EffectiveDecay, effective_decay
 from sweeper.selection.evidence import BASELINE, QuestionKind, StudyEvidence, StudyKind
 from sweeper.selection.gates import baseline_breaks
 from sweeper.selection.noise_floor import NoiseFloor, noise_floor
+from sweeper.selection.rate_description import describe_rates, rate_sensitivity
 from sweeper.selection.slope import Slope, final_slope
-from sweeper.selection.statistics import finite, lr_sensitivity, mean
-from sweeper.selection.summaries import ArmSummary, remarks, start_of, summarise
+from sweeper.selection.summaries import ArmSummary, remarks, summarise
 from sweeper.selection.throughput import Throughput, throughput
 from sweeper.selection.time_to_target import Target, TimeToTarget, caveat, find_target
 
@@ -42,7 +42,12 @@ class Comparison:
         boundary: Where the best rate lies; None for other factors, while trials are missing, with
             too few seeds for a claim, and where an arm is not comparable.
         lr_sensitivity: Mean excess over the best arm's capped loss; not comparable with values
-            published for wider ranges. None for other factors and while trials are missing.
+            published for wider ranges. None for other factors, while trials are missing,
+            where none has completed, and where an arm is not comparable.
+        rate_notes: Sentences on the two numbers that describe the rates and decide nothing: this
+            one, and where a parabola through three means is lowest.
+        precisions: That the trials ran in, as these reported it: one, where all ran alike; empty
+            before a trial has run.
     """
 
     question: QuestionKind
@@ -70,6 +75,8 @@ class Comparison:
     noise_floor: NoiseFloor | None
     boundary: Boundary | None
     lr_sensitivity: float | None
+    rate_notes: tuple[str, ...]
+    precisions: tuple[str, ...]
 
     def to_json(self) -> dict[str, object]:
         """Returns plain dicts, lists, numbers and text; None where a number is unknown."""
@@ -84,6 +91,8 @@ def compare(study: StudyEvidence) -> Comparison:
     eligible = _eligible(study, baseline, arms)
     boundary = judge_boundary(study, eligible) if comparable else None
     choice = choose(study, baseline, arms, boundary)
+    summaries = [baseline, *(arm.summary for arm in arms)]
+    sensitivity = rate_sensitivity(study, summaries) if comparable else None
     return Comparison(
         question=study.question,
         question_text=study.question_text,
@@ -109,7 +118,9 @@ def compare(study: StudyEvidence) -> Comparison:
         effective_decay=effective_decay(study),
         noise_floor=noise_floor(study),
         boundary=boundary,
-        lr_sensitivity=_sensitivity(study, [baseline, *(arm.summary for arm in arms)]),
+        lr_sensitivity=sensitivity,
+        rate_notes=describe_rates(study, sensitivity, boundary),
+        precisions=_precisions(study),
     )
 
 
@@ -121,14 +132,9 @@ def _eligible(
     return frozenset({arm.arm for arm in arms if arm.is_eligible} | own)
 
 
-def _sensitivity(study: StudyEvidence, summaries: list[ArmSummary]) -> float | None:
-    if study.kind is not StudyKind.RATE or any(each.n_missing for each in summaries):
-        return None
-    means = finite(each.capped_mean for each in summaries)
-    starts = finite(start_of(study, cell) for cell in study.cells_of(BASELINE))
-    if len(means) < len(summaries) or len(starts) < len(study.seeds):
-        return None
-    return lr_sensitivity(means, mean(starts))
+def _precisions(study: StudyEvidence) -> tuple[str, ...]:
+    ran = [cell.environment for cell in study.all_cells() if cell.environment]
+    return tuple(sorted({each.get("precision", "not recorded") for each in ran}))
 
 
 def _fields(value: object) -> dict[str, object]:

@@ -38,12 +38,15 @@ class OpenedOverlap:
         split: The other split, as it was prepared.
         count: None where it cannot be known any more.
         record_numbers: The first of them, from 1 in the order of the other split.
+        test_records: How many records of the test split they equal; None of prompts, and where it
+            was not counted.
     """
 
     kind: str
     split: str
     count: int | None
     record_numbers: tuple[int, ...] = ()
+    test_records: int | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -76,6 +79,15 @@ class Opened:
     environment: Mapping[str, str] = field(default_factory=dict)
     reason: str | None = None
 
+    @property
+    def leaks(self) -> tuple[OpenedOverlap, ...]:
+        """The splits that decided about the weights and have records of the test split."""
+        return tuple(
+            each
+            for each in self.overlaps
+            if each.kind == "exact" and each.count and each.split in _DECIDING
+        )
+
     def to_entry(self) -> dict[str, object]:
         """Returns plain values, for the chain."""
         return asdict(self)
@@ -94,6 +106,10 @@ class Opened:
             return cls(**fields)  # type: ignore[arg-type]  # the names and types are the entry's
         except (KeyError, TypeError) as error:
             raise ValueError(f"no result of an opening: {error}") from error
+
+
+_DECIDING = frozenset({"train", "validation"})
+"""What was trained on, and what selected: a test record among them is not unseen."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from types import MappingProxyType
 
 from sweeper.selection.evidence import BASELINE
 from sweeper.selection.frozen import Role
@@ -71,13 +72,28 @@ def aborted_openings(openings: Openings) -> str | None:
     return " ".join(sentences) or None
 
 
+def leak_sentence(leaks: Sequence[OpenedOverlap], *, records: int) -> str | None:
+    """Returns what is said of test records that were trained on or selected with; None of none.
+
+    Args:
+        leaks: See `Opened.leaks`.
+        records: How many test records there are.
+    """
+    if not leaks:
+        return None
+    found = listing([_leak(each, records) for each in leaks])
+    less = "Losses on it confirm less than they seem to"
+    return f"The test split is not unseen data: {found}. {less}."
+
+
 def overlap_sentences(opened: Opened) -> tuple[str, ...]:
     """Returns what the test split has in common with the others, split by split."""
     return tuple(_overlap_sentence(overlap) for overlap in opened.overlaps)
 
 
 def _verdict_sentences(verdict: OpenedVerdict) -> Iterator[str]:
-    yield _of_difference(verdict)
+    leaked = leak_sentence(verdict.leaks, records=verdict.records)
+    yield " ".join(filter(None, (_of_difference(verdict), leaked)))
     if verdict.gaps:
         yield _of_gaps(verdict)
     if verdict.difference is not None:
@@ -173,6 +189,18 @@ def _of_left_out(gap: Gap) -> str:
 
 def _name(gap: Gap) -> str:
     return "untrained model" if gap.role is Role.INITIAL or gap.arm is None else gap.arm
+
+
+def _leak(overlap: OpenedOverlap, records: int) -> str:
+    where = _NAMES.get(overlap.split, overlap.split)
+    count = overlap.test_records
+    if count is None:
+        noun, verb = ("record", "is") if overlap.count == 1 else ("records", "are")
+        return f"{overlap.count} {noun} of the {where} split {verb} among its {records}"
+    return f"{count} of {records} test records {'is' if count == 1 else 'are'} in the {where} split"
+
+
+_NAMES = MappingProxyType({"train": "training"})
 
 
 def _overlap_sentence(overlap: OpenedOverlap) -> str:

@@ -162,7 +162,8 @@ def lr_sensitivity(losses: Sequence[float | None], initial_loss: float) -> float
     Source: Wortsman et al. (2023), arXiv 2309.14322, section 2.2, as a mean over the arms.
     """
     bounded = [capped(loss, initial_loss) for loss in losses]
-    return mean(bounded) - min(bounded)
+    lowest = min(bounded)
+    return mean([each - lowest for each in bounded])
 
 
 def correlation(left: Sequence[float], right: Sequence[float]) -> float | None:

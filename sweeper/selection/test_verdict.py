@@ -18,7 +18,7 @@ from sweeper.selection.comparison import Comparison
 from sweeper.selection.differences import ALPHA, SeedDifference
 from sweeper.selection.evidence import BASELINE
 from sweeper.selection.frozen import Role
-from sweeper.selection.opened import Opened, OpenedLoss
+from sweeper.selection.opened import Opened, OpenedLoss, OpenedOverlap
 from sweeper.selection.statistics import (
     Interval,
     has_zero_spread,
@@ -125,6 +125,8 @@ class OpenedVerdict:
         selection_part: What the chosen arm's gap has beyond it.
         difference: None where the baseline was kept, or no pair has both losses.
         word: None where there is no difference, or none was claimed.
+        records: Of the test split, all that were read.
+        leaks: What of it was trained on or selected with; empty where it is unseen, as it should.
     """
 
     chosen: str
@@ -134,6 +136,8 @@ class OpenedVerdict:
     difference: OpenedDifference | None
     word: Confirmation | None
     rule: OpenedRule
+    records: int
+    leaks: tuple[OpenedOverlap, ...]
 
 
 def judge_opened(opened: Opened, rule: OpenedRule) -> OpenedVerdict:
@@ -153,6 +157,8 @@ def judge_opened(opened: Opened, rule: OpenedRule) -> OpenedVerdict:
         difference=difference,
         word=_word(difference, rule) if difference is not None and claimed else None,
         rule=rule,
+        records=opened.records_read,
+        leaks=opened.leaks,
     )
 
 

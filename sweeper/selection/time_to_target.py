@@ -18,6 +18,8 @@ from sweeper.selection.statistics import finite, mean
 from sweeper.selection.trajectory import EvaluationPoint, final_loss
 from sweeper.selection.wording import ended, plain, seconds_text, seeds_text
 
+_HIGHEST = f"the highest final validation loss of a trial of {BASELINE}"
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Target:
@@ -96,8 +98,22 @@ class TimeToTarget:
 def find_target(study: StudyEvidence) -> Target:
     """Returns the target: the study file's, or the highest final loss of a baseline trial.
 
-    The mean of the baseline would be missed by half of its own trials.
+    The mean of the baseline would be missed by half of its own trials. A loss that is not below
+    the one before the first update is no target: it takes no training to be there.
     """
+    target = _declared(study)
+    start = min(finite(cell.initial_loss for cell in study.all_cells()), default=math.inf)
+    if target.loss is None or target.loss < start:
+        return target
+    name = _HIGHEST if study.target_loss is None else "the loss that was agreed"
+    text = (
+        f"There is no target: {name}, {plain(target.loss)} nats per target token, is not below "
+        f"the initial loss, {plain(start)}, and is reached without training."
+    )
+    return Target(loss=None, sentence=text)
+
+
+def _declared(study: StudyEvidence) -> Target:
     if study.target_loss is not None:
         text = f"The target is {plain(study.target_loss)} nats per target token, as agreed."
         return Target(loss=study.target_loss, sentence=text)
@@ -115,10 +131,7 @@ def find_target(study: StudyEvidence) -> Target:
 
 def _worst(loss: float, n: int, n_planned: int) -> str:
     count = "" if n == n_planned else f", of the {n} of {n_planned} that completed"
-    return (
-        f"The target is {plain(loss)} nats per target token, the highest final validation loss of "
-        f"a trial of {BASELINE}{count}."
-    )
+    return f"The target is {plain(loss)} nats per target token, {_HIGHEST}{count}."
 
 
 def time_to_target(

@@ -5,10 +5,11 @@ from __future__ import annotations
 from sqlalchemy import Connection, insert, inspect, select
 
 from sweeper.errors import Fault, StoreError
+from sweeper.store.decoding import checked
 from sweeper.store.engine import DatabaseTime, hold_creation_lock, make_place
 from sweeper.store.tables import METADATA, SCHEMA
 
-VERSION = 4
+VERSION = 5
 """Raised whenever a table or a view changes its meaning."""
 
 
@@ -32,7 +33,7 @@ def check_schema(connection: Connection) -> None:
     """Makes sure that the database is one of ours, in the version that this code reads.
 
     Raises:
-        StoreError: It is not; both versions are named.
+        StoreError: It is not; both versions are named. Or the version cannot be read.
     """
     if not inspect(connection).has_table(SCHEMA.name):
         raise StoreError(
@@ -42,7 +43,9 @@ def check_schema(connection: Connection) -> None:
                 hint="Start the study with `sweeper run`",
             )
         )
-    version = connection.execute(select(SCHEMA.c.version)).scalar_one()
+    row = connection.execute(select(SCHEMA.c.version)).mappings().one()
+    checked([row], [SCHEMA.c.version], of=SCHEMA.name)
+    version = row["version"]
     if version != VERSION:
         raise StoreError(
             Fault(

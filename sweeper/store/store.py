@@ -292,6 +292,10 @@ class StudyStore:
             lambda c: claims.record_processes(c, claim, supervisor=supervisor, child=child)
         )
 
+    def greatest_fencing_number(self) -> int:
+        """Returns the greatest number that an owner of any cell has had; 0 before there is one."""
+        return self._database.read(claims.greatest_fencing_number)
+
     def live_attempts(self, *, grace_seconds: float = 0.0) -> list[LiveAttempt]:
         """Returns the attempts that own their cells, in plan order.
 
@@ -421,6 +425,10 @@ class StudyStore:
             StoreError: There is none yet.
         """
         return self._database.read(reading.age_seconds)
+
+    def has_study(self) -> bool:
+        """Says whether there is a recorded study, also where it cannot be read."""
+        return self._database.read(planning.has_study)
 
     def find_study(self) -> RecordedStudy | None:
         """Returns the recorded study, or None before there is one."""

@@ -163,10 +163,17 @@ def _columns(rows: Table | CTE) -> list[ColumnElement[object]]:
 
 
 def _attempts() -> Select[*tuple[object, ...]]:
-    facts = [c for c in ATTEMPT.c if c.name not in ("cell", "last_sequence", "token")]
-    return select(CELL.c.cell.label("trial"), CELL.c.arm, CELL.c.seed, *facts).join_from(
-        CELL, ATTEMPT, ATTEMPT.c.cell == CELL.c.cell
+    facts = [c for c in ATTEMPT.c if c.name not in ("cell", "attempt", "last_sequence", "token")]
+    made = (
+        select(func.count())
+        .select_from(UPDATE)
+        .where(UPDATE.c.cell == ATTEMPT.c.cell, UPDATE.c.attempt == ATTEMPT.c.attempt, UPDATE.c.ran)
+        .scalar_subquery()
+        .label("updates")
     )
+    return select(
+        CELL.c.cell.label("trial"), CELL.c.arm, CELL.c.seed, ATTEMPT.c.attempt, made, *facts
+    ).join_from(CELL, ATTEMPT, ATTEMPT.c.cell == CELL.c.cell)
 
 
 _COUNTS = (

@@ -238,8 +238,24 @@ def test_only_overlaps_that_exist_are_told(printed):
     ]
 
 
-def test_no_overlap_is_said_in_one_word(printed):
-    assert part(printed(overlaps=REPORT.overlaps[1:]), "Overlap between splits") == ["none"]
+def test_no_overlap_is_said_of_the_splits_that_were_looked_at(printed):
+    assert part(printed(overlaps=REPORT.overlaps[1:]), "Overlap between splits") == [
+        "train, test: none"
+    ]
+
+
+def test_a_test_split_known_by_its_digest_alone_is_not_said_to_share_nothing(printed):
+    train, test = REPORT.splits
+    retention = dataclasses.replace(train, name="retention")
+    splits = (train, retention, dataclasses.replace(test, records=None))
+
+    assert part(printed(splits=splits, overlaps=()), "Overlap between splits") == [
+        "train, retention: none; test: not yet there"
+    ]
+    assert part(printed(splits=splits), "Overlap between splits") == [
+        "train and validation: 2 equal prompts, other answers (records 3, 7)",
+        "test: not yet there",
+    ]
 
 
 def test_the_model_is_told_by_its_size_and_its_adapted_modules_by_kind(printed):

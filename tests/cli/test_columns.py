@@ -10,7 +10,7 @@ def test_one_table_s_columns_have_unit_and_meaning(sweeper):
 
     rows = [line.split() for line in ran.out.splitlines()]
     assert rows[0] == ["column", "unit", "meaning"]
-    assert rows[7][:2] == ["wall_seconds", "s"]
+    assert rows[8][:2] == ["wall_seconds", "s"]
     assert ran.err == "Next: sweeper cost STUDY\n"
 
 

@@ -73,6 +73,19 @@ def test_when_arms_reached_the_target_is_told_in_a_short_section(sweeper, finish
     ]
 
 
+def test_what_describes_the_rates_stands_behind_where_the_best_one_lies(sweeper, finished):
+    """Means 2.0703, 1.5625 and, of the stopped arm, the initial 2.5: on average 2.0443."""
+    shown = lines(sweeper("compare", "study.yaml").out)
+
+    start = shown.index("Range")
+    assert shown[start + 1].endswith("the range is bracketed.")
+    assert shown[start + 2].startswith(
+        "Learning rate sensitivity: over the 3 rates from 0.0001 to 0.0004 an arm's loss is on "
+        "average 0.4818 nats per target token above the lowest arm's"
+    )
+    assert shown[start + 3] == ""
+
+
 def test_while_trials_are_missing_nothing_is_answered(sweeper, begun):
     shown = lines(sweeper("compare", "study.yaml").out)
 
@@ -90,6 +103,42 @@ def test_json_holds_the_comparison(sweeper, finished):
     assert [arm["arm"] for arm in found["arms"]] == ["half", "double"]
     assert found["arms"][0]["difference"]["mean"] == 0.5078125
     assert found["choice"]["arm"] == "baseline"
+
+
+def test_a_frozen_choice_is_told_as_it_was_frozen(sweeper, frozen):
+    ran = sweeper("compare", frozen.file)
+    told = json.loads(sweeper("compare", frozen.file, "--json").out)["frozen"]
+
+    shown = lines(ran.out)
+    assert shown[1].startswith("Answer:   Yes: half (0.0001) is better than baseline")
+    assert "Not as it was frozen" not in ran.out
+    assert shown[-1].startswith("half is chosen: better than baseline")
+    assert shown[-1].endswith(" It is frozen.")
+    assert (told["arm"], told["not_as_frozen"]) == ("half", [])
+
+
+def test_a_record_that_gives_another_choice_than_was_frozen_is_told_so(sweeper, frozen):
+    """The gate on initial tensors is broken since: nothing would be chosen but the baseline."""
+    before = lines(sweeper("compare", frozen.file).out)
+    with frozen.open() as store:
+        store._database.write(
+            lambda c: c.exec_driver_sql(
+                "UPDATE sweeper_attempt SET initial_digest = '00' WHERE cell = 'half/0'"
+            )
+        )
+
+    shown = lines(sweeper("compare", frozen.file).out)
+    told = json.loads(sweeper("compare", frozen.file, "--json").out)
+
+    assert [shown[1], shown[-1]] == [before[1], before[-1]]
+    assert shown[2].startswith(
+        "Not as it was frozen: The record now gives the choice baseline; half was frozen. The "
+        "record now gives another reason for the choice: baseline is kept"
+    )
+    assert shown[2].endswith("`sweeper audit STUDY` says what does not agree.")
+    assert told["choice"]["arm"] == "baseline"
+    assert told["frozen"]["arm"] == "half"
+    assert len(told["frozen"]["not_as_frozen"]) == 3
 
 
 def test_every_broken_gate_is_listed(finished, capsys):

@@ -6,8 +6,10 @@ import json
 
 import pyarrow.parquet
 import pytest
+import typer.main
 
 import sweeper as package
+from sweeper.cli.main import application
 
 TABLES = ["arms", "differences", "exposure", "stability", "cost", "evaluations", "attempts"]
 
@@ -53,6 +55,45 @@ def test_a_text_has_a_row_for_each_row_and_says_no_nan(name, objects, sweeper, f
     rows = [line for line in out.splitlines() if line.endswith(ends[form])]
     assert len(rows) == len(objects) + {"--markdown": 2, "--latex": 1}[form]
     assert "nan " not in out.lower().replace("was nan", "")
+
+
+def commands_with_json():
+    commands = typer.main.get_command(application()).commands.values()
+    return {each.name for each in commands if any("--json" in p.opts for p in each.params)}
+
+
+A_TRIAL = "half/0"
+JSON_OF = {
+    "audit": ["STUDY"],
+    "columns": [],
+    "compare": ["STUDY"],
+    "diagnose": ["STUDY", A_TRIAL],
+    "digest": ["RECORDS"],
+    "ls": ["FOLDER"],
+    "metrics": ["STUDY"],
+    "open-test": ["STUDY", "--dry-run", "--test", "RECORDS"],
+    "select": ["STUDY", "--dry-run", "--reason", "again"],
+    "show": ["STUDY", A_TRIAL],
+    "status": ["STUDY"],
+}
+READ_ELSEWHERE = {"check", "replay", "trials", "updates", *TABLES}
+"""In tests/flow, where there is a model to look at; in test_forms.py; and above."""
+
+
+def test_no_command_with_json_is_left_out_below():
+    assert commands_with_json() == {*JSON_OF, *READ_ELSEWHERE}
+
+
+@pytest.mark.parametrize("command", JSON_OF)
+def test_json_is_all_that_a_command_prints_on_standard_output(command, sweeper, frozen, tmp_path):
+    records = tmp_path / "records.jsonl"
+    records.write_text('{"text": "red"}\n')
+    named = {"STUDY": frozen.file, "FOLDER": tmp_path, "RECORDS": records}
+    words = [named.get(word, word) for word in JSON_OF[command]]
+
+    ran = sweeper(command, *words, "--json")
+
+    assert isinstance(json.loads(ran.out), dict | list)
 
 
 def test_numbers_in_a_table_are_the_comparison_s_to_the_last_digit(sweeper, finished):

@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from sweeper.cli.tables import ARMS, EXPOSURE, TRIALS, _shown
+from sweeper.cli.tables import ARMS, COST, EXPOSURE, TRIALS, _shown
 from sweeper.report.auditing import audit
 from sweeper.report.columns import Table, text
 from sweeper.study.taken_choice import BASELINE_FACTS, TakenChoice
@@ -41,13 +41,11 @@ def follow_up(decided_studies, taken, monkeypatch, tmp_path):
     file = file.replace("{learning_rate: 2e-4, ", "{").replace(
         "tune: lora", "tune: lora\nbaseline: {from: runs/first}"
     )
-    sealed = {"splits": {"test": module.TEST_DIGEST}}
 
     def put(in_protocol=None):
         agreed = taken.in_protocol() if in_protocol is None else in_protocol
         monkeypatch.setattr(recorded, "STUDY_FILE", file)
-        monkeypatch.setitem(module.PROTOCOL, "baseline", agreed)
-        monkeypatch.setitem(module.PROTOCOL, "data", sealed)
+        monkeypatch.setattr(module, "TAKEN", agreed)
         taken_too = {BASELINE_FACTS: taken.to_facts()}
         monkeypatch.setattr(module, "data_facts", lambda made: {**facts_of(made), **taken_too})
         return module.decided(tmp_path, recorded)
@@ -90,6 +88,16 @@ def test_the_report_and_the_audit_know_the_choice(sweeper, follow_up):
     assert findings(study) == {"The protocol": (), "The prepared data": ()}
 
 
+def test_the_frozen_choice_of_a_follow_up_is_computed_anew_to_the_same(sweeper, follow_up):
+    study = follow_up()
+    assert sweeper("select", study.file).status == 0
+
+    checks = {check.about: check for check in audit(study.file).checks}
+
+    assert checks["The frozen choice"].looked_at == "half, with 10 checkpoints"
+    assert checks["The frozen choice"].findings == ()
+
+
 def test_an_audit_finds_a_choice_that_is_not_the_agreed_one(follow_up, taken):
     study = follow_up({**taken.in_protocol(), "arm": "double"})
 
@@ -104,8 +112,9 @@ def test_an_audit_finds_a_choice_that_is_not_the_agreed_one(follow_up, taken):
         (ARMS, "arm round records_per_update updates", ("arm", "records_per_update", "updates")),
         (TRIALS, "trial arm seed records_per_update", ("trial", "records_per_update", "outcome")),
         (EXPOSURE, "trial arm seed records_per_update updates", ("trial", "updates", "outcome")),
+        (COST, "trial arm seed records_per_update updates", ("trial", "updates", "outcome")),
     ],
-    ids=["arms", "trials", "exposure"],
+    ids=["arms", "trials", "exposure", "cost"],
 )
 def test_the_number_of_updates_stands_beside_a_factor_that_changes_it(listing, names, first):
     table = Table(rows=(), columns=[text(name, "") for name in names.split()])

@@ -223,13 +223,14 @@ def test_a_repetition_with_a_reason_is_marked_for_good(opened, copy_of, tmp_path
     bench = copy_of(first.file.parent, tmp_path)
     why = "the first was read by mistake"
 
-    status, out, _ = sweeper(
+    status, out, err = sweeper(
         "open-test", bench.file, "--yes", "--repeat", "--reason", why, "--json"
     )
 
     openings = openings_in(bench.links())
     first, again = openings.results
     assert (status, first) == (0, result)
+    assert err.splitlines()[-1] == f"Next: sweeper report {bench.file}"
     assert (again.opening, again.reason) == (2, why)
     assert [loss.test_loss for loss in again.losses] == [loss.test_loss for loss in result.losses]
     assert bench.links()[-2].kind == EntryKind.TEST_REPEAT

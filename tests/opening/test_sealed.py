@@ -133,6 +133,23 @@ def test_records_that_were_known_by_their_digest_alone_are_compared_now(study):
     ]
 
 
+def test_test_records_in_another_split_are_counted_as_often_as_they_are_there(study):
+    """The third record of train stands twice in the test split, and a new record once."""
+    path = study.write("later", [*records(2, 1), *records(2, 1), *records(200, 1)])
+    sealed = study.options(test=SealedSource(sha256=digest_of(path)))
+    manifest = study.prepared(sealed)
+    supplied = sealed.model_copy(update={"test": SealedSource(path=path)})
+
+    found = find_overlaps(read_sealed(supplied, manifest), supplied, manifest, study.out)
+
+    assert [(o.split, o.kind, o.count, o.test_records) for o in found] == [
+        ("train", "exact", 1, 2),
+        ("train", "prompt", 0, None),
+        ("validation", "exact", 0, 0),
+        ("validation", "prompt", 0, None),
+    ]
+
+
 def test_prompts_cannot_be_compared_once_the_other_files_are_gone(study):
     path = study.write("later", records(2, 2))
     sealed = study.options(test=SealedSource(sha256=digest_of(path)))

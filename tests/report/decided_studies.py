@@ -15,19 +15,17 @@ from sweeper.store.endings import Cost
 from sweeper.store.planning import RecordedStudy
 from sweeper.store.store import StudyStore
 from sweeper.study.data_facts import data_facts
-from sweeper.study.fingerprint import fingerprint
+from sweeper.study.fingerprint import fingerprint, protocol_of
 from sweeper.study.folder import StudyFolder
+from sweeper.study.loading import load_study
 from sweeper.training.folder_digest import folder_digest
 
 SEEDS = (0, 1, 2, 3, 4)
 BASELINE = (1.602, 1.598, 1.611, 1.605, 1.594)
 HALF = (1.590, 1.589, 1.596, 1.597, 1.585)
 RATES = {"half": 0.0001, "baseline": 0.0002}
-PROTOCOL = {
-    "model": {"content": "m" * 64},
-    "lora": {"rank": 8},
-    "selection": {"checkpoint": "last"},
-}
+TAKEN = None
+"""What identifies the earlier choice that the rate is from; None: the study file gives it."""
 TEST_DIGEST = "7" * 64
 
 
@@ -65,10 +63,11 @@ class Decided:
         self.folder.make()
         self.folder.recorded_study.write_text(text, encoding="utf-8")
         manifest = _prepare(self.folder.prepared)
+        protocol = self._protocol(manifest)
         study = RecordedStudy(
             name="rates",
-            fingerprint=fingerprint(PROTOCOL),
-            protocol=PROTOCOL,
+            fingerprint=fingerprint(protocol),
+            protocol=protocol,
             study_yaml=text,
             factor_key="training.learning_rate",
             arms=RATES,
@@ -121,11 +120,18 @@ class Decided:
             outcome = Outcome(reason=Reason.DIVERGED, detail="rose by 2 nats")
             store.finish(claim, outcome, max_resumes=0)
 
+    def _protocol(self, manifest):
+        study = load_study(self.file).study
+        rate = {"learning_rate": RATES["baseline"]}
+        with_rate = {"training": study.training.model_copy(update=rate)}
+        study = study.model_copy(update=with_rate)
+        return protocol_of(study, manifest, folder=self.file.parent, baseline=TAKEN)
+
     def _write_plan(self, study, cells, data) -> None:
         plan = {
             "name": study.name,
             "fingerprint": study.fingerprint,
-            "protocol": PROTOCOL,
+            "protocol": study.protocol,
             "factor_key": study.factor_key,
             "arms": list(RATES.items()),
             "seeds": SEEDS,

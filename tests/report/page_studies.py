@@ -21,7 +21,9 @@ from sweeper.store.endings import Cost
 from sweeper.store.metrics import Source
 from sweeper.store.planning import RecordedStudy
 from sweeper.store.store import StudyStore
+from sweeper.study.fingerprint import declared
 from sweeper.study.folder import StudyFolder
+from sweeper.study.loading import load_study
 
 AT = datetime(2026, 3, 2, 9, 30, tzinfo=UTC)
 BUDGET, WINDOWS, EVALUATIONS = 4000, 40, 8
@@ -221,17 +223,17 @@ class Studies:
         folder.path.mkdir(parents=True)
         folder.recorded_study.write_text(text, encoding="utf-8")
         with StudyStore.create(folder.database_url) as store:
-            self._plan(store, plan, text)
+            self._plan(store, plan, load_study(file))
         return self.parts.Recorded(file, folder)
 
-    def _plan(self, store, plan, text):
+    def _plan(self, store, plan, study_file):
         cells = self._cells(plan, 0)
         store.record_study(
             RecordedStudy(
                 name=plan.name,
                 fingerprint="f" * 64,
-                protocol={"budget": BUDGET},
-                study_yaml=text,
+                protocol=declared(study_file.study),
+                study_yaml=study_file.text,
                 factor_key=plan.key,
                 arms={arm: plan.value(arm) for arm in plan.arms if plan.arms[arm].round == 0},
                 seeds=plan.seeds,

@@ -34,7 +34,9 @@ from sweeper.store.claims import Claim, Owner
 from sweeper.store.endings import Cost
 from sweeper.store.planning import RecordedStudy
 from sweeper.store.store import StudyStore
+from sweeper.study.fingerprint import declared
 from sweeper.study.folder import StudyFolder
+from sweeper.study.loading import load_study
 from sweeper.workers.liveness import birth
 
 BEGAN = datetime(2026, 3, 1, 12, 0, tzinfo=UTC)
@@ -137,7 +139,7 @@ def found(place: Path) -> Recorded:
     study = RecordedStudy(
         name="rates",
         fingerprint="f" * 64,
-        protocol={"budget": BUDGET},
+        protocol=declared(load_study(file).study),
         study_yaml=STUDY_FILE,
         factor_key="training.learning_rate",
         arms=RATES,

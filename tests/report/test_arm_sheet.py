@@ -38,6 +38,7 @@ def test_a_number_has_its_spread_and_its_counts_beside_it(sheet):
         "completed": "3/3",
         "failed (95 % CI)": "0/3 (0 % to 71 %)",
         "validation loss (sd)": "2.0703 (0.0703)",
+        "best loss": "2.0703",
         "capped mean": "2.0703",
         "difference (95 % CI)": "0.508 (0.488 to 0.527)",
         "Holm p": "0.0001578",
@@ -60,7 +61,27 @@ def test_a_mean_over_survivors_is_marked(begun):
     half = sheet_of(begun).rows[0]
 
     assert (half[4].text, half[4].mark) == ("1.7500", "completed only, 1 of 3")
-    assert (half[6].text, half[6].mark) == ("0.25", "1 of 3 pairs")
+    assert (half[5].text, half[5].mark) == ("1.7500", "completed only, 1 of 3")
+    assert (half[7].text, half[7].mark) == ("0.25", "1 of 3 pairs")
+
+
+@pytest.mark.parametrize(
+    ("is_at_best", "header", "text", "note"),
+    [
+        (False, "best loss", "1.5000", "Best loss: the mean at the checkpoint with the lowest"),
+        (True, "last loss", "1.7500", "Last loss: the mean at the checkpoint at the end of the"),
+    ],
+)
+def test_the_losses_of_both_checkpoints_are_told(finished, is_at_best, header, text, note):
+    """Whichever one counts, the other stands beside it."""
+    found = sweeper.compare(finished.file)
+    baseline = dataclasses.replace(found.baseline, mean_last=1.75, mean_best=1.5)
+    told = dataclasses.replace(found, baseline=baseline, is_at_best=is_at_best)
+
+    made = arm_sheet(told, recorded_settings(finished.folder), budget_target_tokens=30)
+
+    assert row(made, "baseline")[header] == text
+    assert note in " ".join(made.notes)
 
 
 @pytest.mark.parametrize(
@@ -81,6 +102,23 @@ def test_the_caption_says(sheet, said):
     assert said in " ".join([sheet.caption, *sheet.notes])
 
 
+@pytest.mark.parametrize(
+    ("precisions", "said"),
+    [
+        (("float32",), "precision float32, "),
+        (("bfloat16", "float32"), "precision bfloat16 and float32 (not the same in every trial), "),
+        ((), "precision auto (no trial has run), "),
+    ],
+)
+def test_the_precision_is_the_one_that_trials_ran_in(finished, precisions, said):
+    """The study file says auto."""
+    found = dataclasses.replace(sweeper.compare(finished.file), precisions=precisions)
+
+    made = arm_sheet(found, recorded_settings(finished.folder), budget_target_tokens=30)
+
+    assert said in " ".join(made.notes)
+
+
 def test_the_noise_floor_is_told_and_no_row(studies, tmp_path):
     recorded = studies.finish(tmp_path)
     studies.add_repeat(recorded)
@@ -96,7 +134,7 @@ def test_the_noise_floor_is_told_and_no_row(studies, tmp_path):
 def test_in_latex_every_row_has_all_cells(sheet):
     rows = [line for line in latex_text(sheet).splitlines() if line.endswith(" \\\\")]
 
-    assert [len(re.findall(r"(?<!\\)&", line)) for line in rows] == [12, 12, 12, 12]
+    assert [len(re.findall(r"(?<!\\)&", line)) for line in rows] == [13, 13, 13, 13]
 
 
 @pytest.mark.parametrize(("value", "is_number"), [(0.0002, True), ("float32", False)])

@@ -1,5 +1,6 @@
 """The tables of arms and differences: the comparison's numbers, to the last digit."""
 
+import dataclasses
 import math
 
 import pandas as pd
@@ -51,6 +52,13 @@ def test_an_arm_s_losses_and_counts_are_its_summary_s(found, half):
         summary.failure_interval.high,
     )
     assert (shown["mean"], shown["sd"]) == (2.0703125, 0.0703125), "2, 2.0703125 and 2.140625"
+
+
+def test_the_means_at_the_last_and_at_the_lowest_evaluation_stand_beside_the_declared_one(found):
+    baseline = dataclasses.replace(found.baseline, mean=1.5625, mean_last=1.5625, mean_best=1.5)
+    shown = row(arm_table(dataclasses.replace(found, baseline=baseline)), "baseline")
+
+    assert (shown["mean"], shown["mean_last"], shown["mean_best"]) == (1.5625, 1.5625, 1.5)
 
 
 def test_an_arm_s_difference_time_and_retention_are_the_comparison_s(found, half):

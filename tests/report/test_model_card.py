@@ -45,6 +45,7 @@ def same(text):
     text = re.sub(r"(?s)(## Limits\n\n).*?\n\n## ", r"\1LIMITS\n\n## ", text)
     text = re.sub(r"(?s)\| model\.dtype.*?\n\n", "SETTINGS\n\n", text)
     text = re.sub(r"begun \d{4}-\d\d-\d\d", "begun DAY", text)
+    text = re.sub(r"(what is studied\.\*\* )\w{64}", r"\1FINGERPRINT", text)
     text = re.sub(r"(Head of the chain\.\*\* )\w{64}", r"\1HEAD", text)
     return re.sub(r"sweeper \d+\.\d+\.\d+", "sweeper VERSION", text)
 
@@ -57,6 +58,7 @@ def test_the_card_of_a_frozen_choice_reads_as_it_was_read(frozen):
 def test_settings_and_limits_are_those_of_the_report(frozen):
     text, dossier = card(frozen), read_dossier(frozen.file)
 
+    assert f"what is studied.** {dossier.recorded.fingerprint}\n" in text
     listed = {str(row["setting"]): row["value"] for row in fixed_settings(dossier).rows}
     shown = dict(re.findall(r"(?m)^\| ([a-z_.0-9]+) \| (.*) \|$", text))
     assert {"model.path", "data.train.path"} & shown.keys() == set()

@@ -261,6 +261,7 @@ def test_the_same_record_gives_the_same_pictures_to_a_shade(written_pages, again
     ("study", "words"),
     [
         ("answered", ["Yes: half (0.0001) is better than baseline", "half is chosen"]),
+        ("answered", ["Learning rate sensitivity: over the 3 rates from 0.0001 to 0.0004 an arm"]),
         ("ruined", ["baseline was stopped", "half was stopped in 3 of 3 seeds"]),
         ("young", ["In progress. Trials may still go on", "One seed cannot show"]),
         ("cut_short", ["Partial. 4 of 9 trials are missing", "the machine's doing"]),
@@ -335,6 +336,21 @@ def test_a_broken_chain_is_told_on_top_and_every_break_below(dossiers):
     assert words.index("Yes: half") < told < words.index("Test split evaluated 2 times.")
     assert told < words.index("Choice.")
     assert "entry 5 (" in words[words.index("The chain is broken.") :]
+
+
+def test_what_was_frozen_is_on_the_page_and_not_what_the_record_has_come_to(dossiers):
+    """The trials of `extended` are on record now; what was frozen was said of others."""
+    frozen, record = dossiers["reopened"].frozen, dossiers["extended"]
+
+    page = page_of(dataclasses.replace(record, frozen=frozen))
+
+    now = record.comparison
+    assert f"Choice. {frozen.sentence} It is frozen." in page.text
+    assert f'<p class="answer">{frozen.answer}</p>' in page.source
+    assert f"Choice. {now.choice.sentence}" not in page.text
+    told = page.text.index("Not as it was frozen. The record now gives")
+    assert told < page.text.index("Not comparable.") < page.text.index("Choice.")
+    assert f"The record now gives another answer: {now.answer.sentence}" in page.text
 
 
 def test_where_gates_leave_no_difference_that_is_said(dossiers):

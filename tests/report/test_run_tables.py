@@ -122,6 +122,15 @@ def test_cost_sums_the_kinds_of_work_over_attempts(begun):
     assert (row["window_seconds"], row["seconds_per_1000_target_tokens"]) == (0.75, 25.0)
 
 
+def test_cost_and_attempts_tell_the_updates(begun):
+    """One before the loss and two after it; the stopped trial skipped its second window."""
+    cost, attempts = sweeper.cost(begun.file), sweeper.attempts(begun.file)
+
+    assert [of(cost, trial)["updates"] for trial in ("baseline/0", "double/0")] == [3, 1]
+    assert attempts[attempts["trial"] == "baseline/0"]["updates"].tolist() == [1, 2]
+    assert of(attempts, "double/0")["updates"] == 1
+
+
 def test_windows_that_were_done_again_are_cost_and_no_exposure(studies, tmp_path):
     recorded = studies.found(tmp_path)
     with recorded.open() as store:

@@ -85,6 +85,45 @@ def test_the_highest_rate_that_did_not_fail_is_the_edge_of_stability(make_study,
     )
 
 
+@pytest.mark.parametrize(
+    ("half", "double", "eligible", "inward"),
+    [
+        (1.601, 2.13, ("half", "baseline"), "half"),
+        (2.13, 1.601, ("baseline", "double"), "double"),
+    ],
+    ids=["the highest that can be chosen", "the lowest that can be chosen"],
+)
+def test_a_worse_rate_beyond_ends_the_range_also_where_it_cannot_be_chosen(
+    make_study, half, double, eligible, inward
+):
+    """Its neighbour is 0.53 higher, and fails the retention guard alone."""
+    losses = {"half": level(half), "baseline": level(1.6, SHAKE), "double": level(double)}
+    found = judged(make_study, losses, eligible, closed=False, extensions=2)
+
+    assert (found.kind, found.best, found.next_arm) == (BoundaryKind.FLAT, "baseline", None)
+    assert found.sentence == (
+        f"The loss is flat within noise around baseline: {inward} is not shown to be worse."
+    )
+
+
+@pytest.mark.parametrize(
+    ("half", "double", "eligible"),
+    [
+        (1.70, 1.599, ("half", "baseline")),
+        (1.599, 1.70, ("baseline", "double")),
+        (1.70, 1.599, ("baseline",)),
+    ],
+)
+def test_a_rate_beyond_that_is_not_worse_and_cannot_be_chosen_leaves_the_edge_open(
+    make_study, half, double, eligible
+):
+    losses = {"half": level(half), "baseline": level(1.6, SHAKE), "double": level(double)}
+    found = judged(make_study, losses, eligible)
+
+    assert (found.kind, found.best) == (BoundaryKind.EDGE, "baseline")
+    assert "the optimum may lie beyond; the range is not bracketed" in found.sentence
+
+
 def test_arms_are_ordered_by_rate_and_not_as_declared(make_study):
     losses = {
         "double": level(1.70),

@@ -264,6 +264,18 @@ def test_lr_sensitivity_waits_for_every_trial(make_study):
     assert compare(study).lr_sensitivity is None
 
 
+def test_precisions_are_those_that_trials_report(make_study, alter):
+    study = make_study({"half": [*HALF[:4], None], "baseline": BASELINE}, closed=False)
+    mixed = alter(study, "half", 1, environment={"precision": "bfloat16"})
+    unknown = alter(study, "half", 1, environment={"device": "cpu"})
+    begun = make_study({"half": [None], "baseline": [None]}, closed=False)
+
+    assert compare(study).precisions == ("float32",)
+    assert compare(mixed).precisions == ("bfloat16", "float32")
+    assert compare(unknown).precisions == ("float32", "not recorded")
+    assert compare(begun).precisions == ()
+
+
 def test_json_has_names_of_the_closed_sets_and_none_for_what_is_unknown(make_study):
     study = make_study({"half": HALF[:1], "baseline": BASELINE[:1]}, question=QuestionKind.WHICH)
     plain = compare(study).to_json()

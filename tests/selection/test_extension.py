@@ -102,7 +102,7 @@ def test_nothing_lies_beyond_an_arm_that_is_an_edge_only_because_its_neighbour_c
     make_study, retain
 ):
     study = make_study(
-        {"half": level(1.7), "baseline": level(1.6, SHAKE), "double": level(1.601)},
+        {"half": level(1.599), "baseline": level(1.6, SHAKE), "double": level(1.601)},
         extensions=2,
         closed=False,
     )

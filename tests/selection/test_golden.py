@@ -173,6 +173,7 @@ def told(found):
         *(f"{arm.arm} [{arm.verdict.label}]: {arm.verdict.sentence}" for arm in found.arms),
         f"Choice: {found.choice.sentence}",
         *([f"Range: {found.boundary.sentence}"] if found.boundary else []),
+        *(f"Range: {note}" for note in found.rate_notes),
         *(f"Retention: {arm.retention.sentence}" for arm in found.arms),
         *(f"Resolution: {arm.resolution}" for arm in found.arms),
         f"Time: {found.target.sentence}",

@@ -40,6 +40,28 @@ def test_an_opening_comes_back_from_an_entry_as_it_was(an_opening):
     assert Opened.from_entry(json.loads(text)) == an_opening
 
 
+def test_an_entry_from_before_test_records_were_counted_is_read(an_opening):
+    entry = an_opening.to_entry()
+    entry["overlaps"] = [
+        {"kind": "exact", "split": "train", "count": 2, "record_numbers": [3, 8]},
+    ]
+
+    assert Opened.from_entry(entry) == an_opening
+
+
+def test_a_leak_is_an_equal_record_of_a_split_that_decided_about_the_weights(openings):
+    train, validation, *others = (
+        OpenedOverlap(kind="exact", split="train", count=2),
+        OpenedOverlap(kind="exact", split="validation", count=1),
+        OpenedOverlap(kind="exact", split="retention", count=1),
+        OpenedOverlap(kind="prompt", split="train", count=1),
+        OpenedOverlap(kind="exact", split="train", count=0),
+    )
+
+    assert openings.opened(overlaps=(train, validation, *others)).leaks == (train, validation)
+    assert openings.opened(overlaps=tuple(others)).leaks == ()
+
+
 @pytest.mark.parametrize("damage", [{"losses": None}, {"overlaps": 3}, {"more": 1}])
 def test_an_entry_that_is_none_is_refused(an_opening, damage):
     with pytest.raises(ValueError, match="no result of an opening"):

@@ -198,6 +198,39 @@ def test_a_spent_test_split():
     )
 
 
+CONFIRMED = (
+    "Confirmed: on the test split, too, half is lower than baseline, by 0.0106 nats per target "
+    "token (95 % interval 0.0070 to 0.0142, paired over 5 seeds, p = 0.0012, lower in 5 of 5)."
+)
+LESS = "Losses on it confirm less than they seem to."
+
+
+@pytest.mark.parametrize(
+    ("leaks", "found"),
+    [
+        ([("train", 7, 9)], "9 of 120 test records are in the training split"),
+        (
+            [("train", 1, 1), ("validation", 2, 2)],
+            (
+                "1 of 120 test records is in the training split and 2 of 120 test records are in "
+                "the validation split"
+            ),
+        ),
+        ([("train", 7, None)], "7 records of the training split are among its 120"),
+        ([("train", 1, None)], "1 record of the training split is among its 120"),
+    ],
+)
+def test_beside_a_confirmation_stands_what_of_the_test_split_was_not_unseen(openings, leaks, found):
+    overlaps = tuple(
+        OpenedOverlap(kind="exact", split=split, count=count, test_records=test_records)
+        for split, count, test_records in leaks
+    )
+
+    first, *_ = said(openings.with_test_differences(T01, overlaps=overlaps))
+
+    assert first == f"{CONFIRMED} The test split is not unseen data: {found}. {LESS}"
+
+
 def test_overlaps_are_counted_and_never_quoted(openings):
     opened = openings.opened(
         overlaps=(

@@ -110,6 +110,7 @@ ATTEMPT_COLUMNS = [
     "arm",
     "seed",
     "attempt",
+    "updates",
     "fencing_number",
     "worker",
     "host",
@@ -327,6 +328,7 @@ def test_a_stopped_trial_has_no_endpoint_but_its_last_finite_loss(
     assert (row["validation_loss"], row["retention_loss"]) == (None, None)
     assert (row["target_tokens_read"], row["target_tokens_applied"]) == (20, 10)
     assert (row["windows"], row["updates"], row["skipped"]) == (2, 1, 1)
+    assert [attempt["updates"] for attempt in store.attempts()] == [1], "a skipped window is none"
 
 
 def test_an_evaluation_made_before_the_last_window_is_no_endpoint(
@@ -366,6 +368,7 @@ def test_windows_run_again_after_a_loss_appear_once_and_cost_is_summed(
     assert (row["wall_seconds"], row["peak_memory_bytes"]) == (10.5, 900)
     assert row["adapter_path"] == "trials/baseline-0/attempts/2/adapter"
     assert [row["exit_status"] for row in store.attempts()] == [-9, None]
+    assert [row["updates"] for row in store.attempts()] == [2, 2], "made anew, and counted in each"
 
 
 def test_a_running_trial_shows_how_far_it_has_come(store, owner, numbered, update, evaluation):

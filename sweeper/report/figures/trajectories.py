@@ -32,8 +32,11 @@ from sweeper.selection.trajectory import EvaluationPoint
 _READING = (
     "One thin line per trial; the thick line is the arm's median over its trials, at the "
     "evaluations that all of them have. Nothing is smoothed. A cross is where a trial that did not "
-    "complete was last evaluated with a finite loss. The dashed line is the target loss; a bracket "
-    "on it joins the two evaluations between which a trial reached it."
+    "complete was last evaluated with a finite loss."
+)
+_READING_THE_TARGET = (
+    " The dashed line is the target loss; a bracket on it joins the two evaluations between which "
+    "a trial reached it."
 )
 
 
@@ -96,7 +99,7 @@ def loss_by_tokens(study: StudyEvidence, found: Comparison) -> Drawing | None:
             name="loss-by-tokens",
             title="Validation loss against target tokens",
             conclusion=" ".join((found.target.sentence, *(t.sentence for t in _times(found)))),
-            reading=_READING,
+            reading=_READING + ("" if found.target.loss is None else _READING_THE_TARGET),
         ),
     )
 

@@ -19,6 +19,7 @@ ATTEMPTS = (
     Column(name="outcome", kind="text", unit=None, meaning="how it ended; empty while it has not"),
     Column(name="reason", kind="text", unit=None, meaning="why it ended"),
     Column(name="detail", kind="text", unit=None, meaning="the sentence behind the reason"),
+    Column(name="updates", kind="integer", unit="updates", meaning="updates that it made"),
     Column(
         name="resumed_after_window",
         kind="integer",

@@ -34,6 +34,8 @@ TERMS: Mapping[str, str] = MappingProxyType(
         "counted; up to 0.05 it is called reliable",
         "provisional": "said with 3 or 4 seeds; it chooses nothing",
         "partial": "trials are missing, and what is said rests on the others",
+        "learning rate sensitivity": "by how much the arms' losses are on average above the lowest "
+        "arm's, none counted above its initial loss; a number of this range of rates alone",
         "noise floor": "by how much two runs of the same trial differ",
         "fingerprint": "SHA-256 of all that is studied; another one is another study",
         "chain": "the record's entries, each sealed by a digest over those before it; its head "

@@ -204,13 +204,16 @@ def _skips(dossier: Dossier) -> Iterator[str]:
 
 
 def _examples(dossier: Dossier) -> Iterator[str]:
-    known = [arm.examples for arm in dossier.comparison.arms if arm.examples is not None]
-    if not known:
+    arms = dossier.comparison.arms
+    known = [arm.examples for arm in arms if arm.examples is not None]
+    lost = [arm.examples_left_out for arm in arms if arm.examples_left_out is not None]
+    if not known and not lost:
         yield (
             "The losses of single validation records are not compared here: intervals are about "
             "other seeds, and not about other validation records."
         )
     yield from (examples.sentence for examples in known)
+    yield from lost
 
 
 def _selection(dossier: Dossier) -> Iterator[str]:

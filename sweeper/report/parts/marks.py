@@ -7,7 +7,13 @@ from dataclasses import dataclass
 
 from sweeper.report.dossier import Dossier
 from sweeper.selection.chain import verify
-from sweeper.selection.opened_sentences import SPENT, aborted_openings, times_evaluated
+from sweeper.selection.opened_sentences import (
+    SPENT,
+    aborted_openings,
+    leak_sentence,
+    times_evaluated,
+)
+from sweeper.selection.refrozen import NOT_AS_FROZEN, SHOWN_AS_FROZEN, other_conclusions
 from sweeper.study.taken_choice import sealed_test
 
 
@@ -28,6 +34,8 @@ def _marks(dossier: Dossier) -> Iterator[tuple[str, str]]:
     found, frozen = dossier.comparison, dossier.frozen
     if verify(dossier.links):
         yield "Tampered with", "The chain of the record is broken: see the audit below."
+    if frozen is not None and (other := other_conclusions(frozen, found)):
+        yield NOT_AS_FROZEN, f"{' '.join(other)} {SHOWN_AS_FROZEN}"
     yield from _about_the_test(dossier)
     if found.is_pending:
         yield "In progress", "Trials may still go on: nothing on this page is final."
@@ -44,6 +52,10 @@ def _marks(dossier: Dossier) -> Iterator[tuple[str, str]]:
 
 def _about_the_test(dossier: Dossier) -> Iterator[tuple[str, str]]:
     frozen, openings, taken = dossier.frozen, dossier.openings, dossier.taken
+    for first in openings.results[:1]:
+        leaked = leak_sentence(first.leaks, records=first.records_read)
+        if leaked is not None:
+            yield "Test records leaked", leaked
     repeated = times_evaluated(openings)
     if repeated is not None:
         count = len(openings.results)

@@ -6,6 +6,7 @@ from statistics import median
 import pytest
 
 from sweeper.report.figures.trajectories import loss_by_seconds, loss_by_tokens
+from sweeper.selection.comparison import compare
 from sweeper.selection.evidence import StudyKind
 
 
@@ -46,6 +47,18 @@ def test_brackets_are_the_comparison_s_times_to_the_target(dossiers):
     ] == [(time.after_target_tokens, time.target_tokens) for time in times]
     (target,) = rows_of(drawing, "target")
     assert target["validation_loss"] == dossier.comparison.target.loss
+
+
+def test_without_a_target_no_line_is_drawn_and_none_is_explained(dossiers):
+    """Every trial begins at 2.5: a target of 2.6 would be reached before the first update."""
+    evidence = dataclasses.replace(dossiers["answered"].evidence, target_loss=2.6)
+    drawing = loss_by_tokens(evidence, compare(evidence))
+    with_target = loss_by_tokens(evidence, dossiers["answered"].comparison)
+
+    assert rows_of(drawing, "target") == rows_of(drawing, "bracket") == []
+    assert drawing.conclusion.startswith("There is no target: the loss that was agreed, 2.6 nats")
+    assert "target loss" not in drawing.reading
+    assert "The dashed line is the target loss" in with_target.reading
 
 
 def test_a_curve_that_did_not_complete_ends_in_a_cross(dossiers):
