@@ -235,22 +235,36 @@ def test_whoever_asks_after_a_study_whose_server_is_away_is_told_what_to_look_at
     assert "can be reached at 127.0.0.1:1" in ran.err
 
 
+HEEDING_CTRL_C = """
+import signal
+from sweeper.__main__ import main
+signal.signal(signal.SIGINT, signal.default_int_handler)
+main()
+"""
+"""What a shell starts in the background ignores the signal: these tests may have been."""
+
+
 @pytest.mark.slow
 def test_ctrl_c_ends_the_wait_for_a_run_in_the_background_and_not_the_run(studies, tmp_path):
     file = studies.write_file(tmp_path)
     folder = StudyFolder.beside(file, "rates")
     folder.make()
 
-    with folder.prepare_lock.open("w") as lock:  # so that it cannot get as far as its trials
-        fcntl.flock(lock, fcntl.LOCK_EX)
-        waits = subprocess.Popen(
-            [sys.executable, "-m", "sweeper", "run", str(file), "--detach"],
+    with (
+        folder.prepare_lock.open("w") as lock,  # so that it cannot get as far as its trials
+        subprocess.Popen(
+            [sys.executable, "-c", HEEDING_CTRL_C, "run", str(file), "--detach"],
             stdout=subprocess.PIPE,
             text=True,
-        )
-        pid = within(60, lambda: _named_in(folder.coordinator, besides=waits.pid))
-        waits.send_signal(signal.SIGINT)
-        out, _ = waits.communicate(timeout=60)
+        ) as waits,
+    ):
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        try:
+            pid = within(60, lambda: _named_in(folder.coordinator, besides=waits.pid))
+            waits.send_signal(signal.SIGINT)
+            out, _ = waits.communicate(timeout=60)
+        finally:
+            waits.kill()
         goes_on = os.getsid(pid) == pid
         os.kill(pid, signal.SIGKILL)
 

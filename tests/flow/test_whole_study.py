@@ -59,7 +59,7 @@ def test_seeds_differ_in_the(finished, column):
 def test_an_audit_finds_nothing_and_the_weights_may_be_frozen(finished):
     checks = audit(finished.study).checks
 
-    assert [check.findings for check in checks] == [()] * 9
+    assert [check.findings for check in checks] == [()] * 10
     assert checks[2].looked_at == "4 attempts, 4 of them ended"
     chosen = finished.here("select", str(finished.study), "--dry-run", "--json")
     assert len(json.loads(chosen.stdout)["checkpoints"]) >= 4

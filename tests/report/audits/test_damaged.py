@@ -48,6 +48,10 @@ DAMAGE = {
         f"UPDATE sweeper_cell SET reason = 'boredom' {HALF_4}",
         "sweeper_cell, cell half/4, column reason",
     ),
+    "outcome of an attempt": (
+        f"UPDATE sweeper_attempt SET outcome = 'odd' {HALF_4}",
+        "sweeper_attempts, trial half/4, column outcome",
+    ),
     "loss": (
         f"UPDATE sweeper_evaluation SET loss = 'low' {HALF_4} AND split = 'validation'",
         "sweeper_evaluations, trial half/4, attempt 1, sequence 2, column loss",
@@ -105,6 +109,21 @@ def test_the_weights_of_a_frozen_choice_are_looked_at_also_where_it_cannot_be_co
     assert weights.startswith("half/2: the weights in trials/half-2/attempts/1/adapter are not")
     assert optuna.startswith("Table study_user_attributes, key sweeper_choice, column value_json: ")
     assert audit(frozen.file).study == "rates"
+
+
+def test_an_infinite_loss_is_none_that_a_trial_has_sealed(frozen, change, findings):
+    change(frozen, f"UPDATE sweeper_evaluation SET loss = 9e999 {HALF_4} AND split = 'retention'")
+
+    assert findings(frozen, "Trials on record") == [
+        "half/4, attempt 1: its evaluations on record are not what the chain sealed when it ended."
+    ]
+
+
+def test_an_entry_that_says_nothing_of_an_end_is_told_of_and_no_failure(frozen, change, findings):
+    change(frozen, "UPDATE sweeper_chain SET entry = '{}' WHERE number = 5")
+
+    assert findings(frozen, "The chain in the database") != []
+    assert findings(frozen, "Trials on record") != []
 
 
 def test_a_frozen_choice_that_cannot_be_read_is_no_failure_of_sweeper(frozen, change):
