@@ -9,6 +9,8 @@ from sweeper.report.auditing import audit
 from sweeper.report.columns import Table, text
 from sweeper.study.taken_choice import BASELINE_FACTS, TakenChoice
 
+pytestmark = pytest.mark.costly
+
 ORIGIN = "from the frozen choice of study first: arm half, 0.0002"
 SEEN = (
     "The test split is the one that study first, which the baseline is from, opened at "

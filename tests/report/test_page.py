@@ -21,6 +21,8 @@ from sweeper.report.recorded import recorded_settings
 from sweeper.report.sheets import written
 from sweeper.report.tables import trial_table
 
+pytestmark = pytest.mark.costly
+
 KINDS = (
     *("answered", "ruined", "young", "cut_short", "extended", "hostile"),
     *("batches", "reopened"),

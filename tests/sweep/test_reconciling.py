@@ -10,6 +10,8 @@ from sweeper.store.store import StudyStore
 from sweeper.sweep.optuna_study import OptunaStudy
 from sweeper.sweep.reconciling import reconcile
 
+pytestmark = pytest.mark.costly
+
 
 @pytest.fixture
 def mirrored(study):
