@@ -90,6 +90,28 @@ def founded(founded_place, tmp_path):
 
 
 @pytest.fixture
+def store(founded):
+    """The record of a study that has been founded and not run."""
+    with StudyStore.open(founded.url) as store:
+        yield store
+
+
+class Clock:
+    """A clock that a test moves."""
+
+    def __init__(self):
+        self.seconds = 1000.0
+
+    def __call__(self):
+        return self.seconds
+
+
+@pytest.fixture
+def clock():
+    return Clock()
+
+
+@pytest.fixture
 def coordinator():
     """Starts coordinator processes on a small study; what still runs at the end is killed."""
     started = []

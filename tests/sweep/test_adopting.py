@@ -8,7 +8,6 @@ import pytest
 
 from sweeper.errors import StudyBusy
 from sweeper.store.claims import Owner
-from sweeper.store.store import StudyStore
 from sweeper.sweep.adopting import adopt_leftovers
 from sweeper.sweep.coordinator import only_coordinator
 from sweeper.sweep.finishing import Terms
@@ -20,12 +19,6 @@ from sweeper.workers.liveness import birth, host_name
 TERMS = Terms(budget_target_tokens=40, max_resumes=1)
 GONE = Owner(worker="local", host=host_name(), pid=2**22 + 1, started_at="1.0")
 ELSEWHERE = Owner(worker="local", host="another-host", pid=1, started_at="1.0")
-
-
-@pytest.fixture
-def store(founded):
-    with StudyStore.open(founded.url) as store:
-        yield store
 
 
 def adopt(study, store, observer, *, locked=False):

@@ -2,21 +2,13 @@
 
 from datetime import UTC, datetime
 
-import pytest
 from trial_records import update
 
 from sweeper.records import Event, Outcome, Reason
 from sweeper.store.claims import Owner
-from sweeper.store.store import StudyStore
 from sweeper.sweep.first_turn import FirstTurn, first_turn
 
 ELSEWHERE = Owner(worker="worker", host="another-host", pid=1, started_at="1.0")
-
-
-@pytest.fixture
-def store(founded):
-    with StudyStore.open(founded.url) as store:
-        yield store
 
 
 FIRST_UPDATE = Event(sequence=1, at=datetime(2026, 3, 1, tzinfo=UTC), record=update())

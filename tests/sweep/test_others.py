@@ -3,7 +3,6 @@
 import pytest
 
 from sweeper.store.claims import Owner
-from sweeper.store.store import StudyStore
 from sweeper.sweep.coordinator import only_coordinator
 from sweeper.sweep.finishing import Terms
 from sweeper.sweep.leases import LeaseTerms
@@ -14,27 +13,6 @@ LEASE = LeaseTerms(seconds=30.0, kill_grace_seconds=6.0)
 GONE = Owner(worker="worker", host=host_name(), pid=2**22 + 1, started_at="1.0")
 ELSEWHERE = Owner(worker="worker", host="another-host", pid=1, started_at="1.0")
 OVERDUE_SECONDS = -60.0
-
-
-class Clock:
-    """A clock that a test moves."""
-
-    def __init__(self):
-        self.seconds = 1000.0
-
-    def __call__(self):
-        return self.seconds
-
-
-@pytest.fixture
-def clock():
-    return Clock()
-
-
-@pytest.fixture
-def store(founded):
-    with StudyStore.open(founded.url) as store:
-        yield store
 
 
 @pytest.fixture

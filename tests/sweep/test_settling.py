@@ -9,7 +9,6 @@ from waiting import within
 
 from sweeper.records import Outcome, Reason
 from sweeper.store.claims import Owner
-from sweeper.store.store import StudyStore
 from sweeper.sweep.coordinator import only_coordinator
 from sweeper.sweep.settling import settle_leftovers
 from sweeper.trial.folder import AttemptFolder
@@ -18,12 +17,6 @@ from sweeper.workers.liveness import birth, host_name, started_at
 
 GONE = Owner(worker="local", host=host_name(), pid=2**22 + 1, started_at="1.0")
 ELSEWHERE = Owner(worker="local", host="another-host", pid=1, started_at="1.0")
-
-
-@pytest.fixture
-def store(founded):
-    with StudyStore.open(founded.url) as store:
-        yield store
 
 
 @pytest.fixture

@@ -3,7 +3,6 @@
 import pytest
 
 from sweeper.store.claims import Owner
-from sweeper.store.store import StudyStore
 from sweeper.sweep.leases import LeaseTerms
 from sweeper.sweep.silence import Patience, silent_claims
 from sweeper.sweep.stop_request import StopRequest
@@ -45,12 +44,6 @@ def stop():
 @pytest.fixture
 def observer(recorder):
     return recorder()
-
-
-@pytest.fixture
-def store(founded):
-    with StudyStore.open(founded.url) as store:
-        yield store
 
 
 @pytest.fixture

@@ -4,7 +4,6 @@ import pytest
 
 from sweeper.records import Outcome, Reason
 from sweeper.store.claims import Owner
-from sweeper.store.store import StudyStore
 from sweeper.sweep.wrong_nodes import WrongNodes
 from sweeper.trial.surroundings import other_environment
 
@@ -13,30 +12,9 @@ KILLED = Outcome(reason=Reason.KILLED, detail="")
 ELSEWHERE = Owner(worker="local", host="another-host", pid=1, started_at="1.0")
 
 
-class Clock:
-    """A clock that a test moves."""
-
-    def __init__(self):
-        self.seconds = 1000.0
-
-    def __call__(self):
-        return self.seconds
-
-
-@pytest.fixture
-def clock():
-    return Clock()
-
-
 @pytest.fixture
 def nodes(clock):
     return WrongNodes(clock)
-
-
-@pytest.fixture
-def store(founded):
-    with StudyStore.open(founded.url) as store:
-        yield store
 
 
 def test_the_cell_waits_and_the_others_do_not(nodes, clock, store):
